@@ -83,6 +83,8 @@ static bool address_check(const struct hf_producer_options *options, struct erro
         return error_set(error, "the name of a master needs sentinels that know where it is");
     if (options->sentinel_count > 0 && (options->sentinel_master == NULL || options->sentinel_master[0] == '\0'))
         return error_set(error, "sentinels need the name of the master");
+    if (options->sentinel_user != NULL && options->sentinel_password == NULL)
+        return error_set(error, "the sentinel_user needs a sentinel_password");
     for (size_t i = 0; i < options->sentinel_count; i++)
         if (options->sentinels[i] == NULL)
             return error_set(error, "the address of a sentinel is NULL");

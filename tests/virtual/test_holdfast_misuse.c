@@ -55,6 +55,7 @@ TEST(test_what_is_no_task)
 
 TEST(test_options_that_are_wrong)
 {
+    static const char *const one[] = {"127.0.0.1:1"};
     const struct {
         struct hf_producer_options options;
         const char *says;
@@ -68,6 +69,7 @@ TEST(test_options_that_are_wrong)
         {{.sentinel_count = 1, .sentinel_master = "m"}, "their list is NULL"},
         {{.sentinels = (const char *const[]){NULL}, .sentinel_count = 1, .sentinel_master = "m"}, "NULL"},
         {{.sentinel_master = "m"}, "needs sentinels"},
+        {{.sentinels = one, .sentinel_count = 1, .sentinel_master = "m", .sentinel_user = "me"}, "sentinel_password"},
         {{.answer_ms = -1}, "30 minutes"},
         {{.connect_timeout_ms = -1}, "30 minutes"},
         {{.host = "redis://h", .tls = true}, "without TLS"},
@@ -81,6 +83,14 @@ TEST(test_options_that_are_wrong)
         assert_contains(reason, cases[i].says);
         assert_null(hf_producer_create(&cases[i].options, NULL, 0));
     }
+    struct hf_producer *behind_sentinels = hf_producer_create(&(struct hf_producer_options){.sentinels = one,
+                                                                                            .sentinel_count = 1,
+                                                                                            .sentinel_master = "m",
+                                                                                            .sentinel_user = "me",
+                                                                                            .sentinel_password = "s"},
+                                                              NULL, 0);
+    assert_non_null(behind_sentinels);
+    hf_producer_destroy(behind_sentinels);
 }
 
 TEST(test_every_answer_has_its_word)
