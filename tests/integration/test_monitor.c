@@ -123,20 +123,20 @@ TEST(a_reload_reads_the_token_again)
     snprintf(path, sizeof path, "%s/token", fleet.directory);
     snprintf(sections, sizeof sections, "http = { listen = \"%s/http\"; token_file = \"%s\"; };\n", fleet.directory,
              path);
-    config_place_write(path, "first", 0600);
+    config_place_write(path, "the first of the tokens", 0600);
     unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.sections = sections});
-    test_await(lets_in("first"));
-    config_place_write(path, "second", 0600);
+    test_await(lets_in("the first of the tokens"));
+    config_place_write(path, "the second of the tokens", 0600);
     fleet_signal(&fleet, worker, SIGHUP);
-    test_await(lets_in("second"));
-    assert_false(lets_in("first"));
+    test_await(lets_in("the second of the tokens"));
+    assert_false(lets_in("the first of the tokens"));
     test_await(fleet_logged(&fleet, worker, "setting_changed setting=\"http token\" before=\"(secret)\""));
-    config_place_write(path, "third", 0644); /* so that everybody can read it */
+    config_place_write(path, "the third of the tokens", 0644); /* so that everybody can read it */
     fleet_signal(&fleet, worker, SIGHUP);
     test_await(fleet_logged(&fleet, worker, "reload_refused"));
     assert_true(fleet_logged(&fleet, worker, "others than its owner have access to this password (mode 644)"));
-    assert_true(lets_in("second"));
-    assert_false(lets_in("third"));
+    assert_true(lets_in("the second of the tokens"));
+    assert_false(lets_in("the third of the tokens"));
     one_fleet_stop(worker);
     unlink(path);
 }

@@ -119,14 +119,15 @@ static struct config *with_token(const char *token, const char *file)
 
 TEST(a_token_is_taken_from_the_same_file_only)
 {
-    struct config *before = with_token("first", "secret"), *after = with_token("second", "secret");
+    struct config *before = with_token("the very first token", "secret"),
+                  *after = with_token("the second token", "secret");
     assert_changes(before, after, "http token: (secret) -> (secret)\n");
     config_exchange(before, after);
-    assert_string_equal(before->http.token, "second");
-    assert_string_equal(after->http.token, "first");
-    after = with_token("third", "other");
+    assert_string_equal(before->http.token, "the second token");
+    assert_string_equal(after->http.token, "the very first token");
+    after = with_token("and the third token", "other");
     config_exchange(before, after);
-    assert_string_equal(before->http.token, "second");
+    assert_string_equal(before->http.token, "the second token");
 }
 
 RUN_TESTS_WITH(config_place_enter, config_place_leave)

@@ -6,7 +6,7 @@
 #include "worker/config/config_print.h"
 #include "worker/config/node_options.h"
 
-#define CANARY "canary-77ab"
+#define CANARY "canary-77ab-8c1f"
 
 TEST(sentinels_take_the_place_of_an_address)
 {
@@ -177,6 +177,9 @@ TEST(where_to_listen_is_checked)
     assert_string_equal(config->http.token, CANARY);
     config_place_expect_error(HTTP_ALONE("listen = \"0.0.0.0:1\";"),
                               "t.conf:1: http: 0.0.0.0:1: other machines can reach this address: set token_file, too");
+    config_place_write("secret", "fifteen letters\n", 0600);
+    config_place_expect_error(HTTP_ALONE("listen = \"0.0.0.0:1\"; token_file = \"secret\";"),
+                              "t.conf:1: http: secret: a token has at least 16 characters");
     config_place_expect_error(HTTP_ALONE("listen = \"9190\";"),
                               "t.conf:1: http: 9190: an address to listen on is ADDRESS:PORT, [ADDRESS]:PORT or the "
                               "path of a unix socket, like 127.0.0.1:9190, [::1]:9190 or /run/holdfast/http.sock");

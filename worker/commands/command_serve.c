@@ -25,7 +25,6 @@
 #define SAMPLE_NS   (10 * NS_PER_S) /* between points of the last hour, and between looks that nobody watches */
 
 enum { ROWS_SHOWN = 200 }; /* of running tasks, and of resources */
-enum { TOKEN_MIN = 16 };   /* characters */
 enum { QUEUES_MAX = 200 }; /* in /metrics */
 
 struct serve_command {
@@ -266,16 +265,10 @@ static char *token_read(const struct serve_command *serve, int *code)
     struct error error = ERROR_NONE;
     if (serve->token_file == NULL)
         return NULL;
-    char *token = secret_read_file(serve->token_file, &error);
-    if (token != NULL && strlen(token) >= TOKEN_MIN)
-        return token;
+    char *token = secret_read_token(serve->token_file, &error);
     if (token == NULL)
         *code = command_complain(&command_serve, "--token-file: %s", error.text);
-    else
-        *code = command_complain(&command_serve, "--token-file: %s: a token has at least %d characters",
-                                 serve->token_file, TOKEN_MIN);
-    secret_free(token);
-    return NULL;
+    return token;
 }
 
 /* Takes all or nothing of the token and the configuration. False when a signal asks for the end. */

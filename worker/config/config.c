@@ -280,7 +280,7 @@ static void http_check(struct config_http *http, struct findings *findings)
     struct error error = ERROR_NONE;
     const char *where = http->source.where != NULL ? http->source.where : "";
     if (http->token_file[0] != '\0')
-        http->token = secret_read_file(http->token_file, &error);
+        http->token = secret_read_token(http->token_file, &error);
     for (size_t i = 0; i < http->listen.count && !error_is_set(&error); i++)
         if (http_address_read(http->listen.items[i], 0, &address, &error) && !address.is_local && http->token == NULL)
             error_set(&error, "%s: other machines can reach this address: set token_file, too", http->listen.items[i]);

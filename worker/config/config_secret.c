@@ -65,6 +65,17 @@ char *secret_read_file(const char *path, struct error *error)
     return secret;
 }
 
+char *secret_read_token(const char *path, struct error *error)
+{
+    enum { TOKEN_MIN = 16 };
+    char *token = secret_read_file(path, error);
+    if (token == NULL || strlen(token) >= TOKEN_MIN)
+        return token;
+    secret_free(token);
+    error_set(error, "%s: a token has at least %d characters", path, TOKEN_MIN);
+    return NULL;
+}
+
 char *secret_read_environment(const char *name, struct error *error)
 {
     const char *value = getenv(name);

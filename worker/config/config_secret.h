@@ -7,6 +7,8 @@
 
 /* The first line of the file, which the caller frees with secret_free; NULL with a reason that does not quote it. */
 char *secret_read_file(const char *path, struct error *error) MUST_CHECK;
+/* The same of an HTTP server's token, which has at least 16 characters, because others may guess. */
+char *secret_read_token(const char *path, struct error *error) MUST_CHECK;
 char *secret_read_environment(const char *name, struct error *error) MUST_CHECK;
 /* Overwrites and frees. NULL is harmless. */
 void secret_free(char *secret);

@@ -143,7 +143,8 @@ static const struct config_key config_http_keys[] = {
      .help = "Addresses to listen on: ADDRESS:PORT, [ADDRESS]:PORT, or the path of a unix socket. With --processes the "
              "second process has the next port, or the path with .2 behind it, and so on. Default: none."},
     {KEY("token_file", CONFIG_PATH, token_file, NULL, 0, 4095), .example = "/etc/holdfast/http-token",
-     .help = "File with the token in its first line, which requests have to bring (Authorization: Bearer TOKEN); only "
+     .help = "File with the token (16 characters or more) in its first line, which requests have to bring "
+             "(Authorization: Bearer TOKEN); only "
              "its owner may have access to it. Needed if other machines can reach an address. Read again by a reload."},
     {.name = NULL},
 };
