@@ -304,6 +304,14 @@ bool fleet_queue_is_paused(unsigned queue)
     return paused != NULL && table_find(&paused->value->table, text_of(fleet_queues[queue])) != NULL;
 }
 
+static bool lives(pid_t pid)
+{
+    for (unsigned i = 0; i < fleet.worker_count; i++)
+        if (fleet.workers[i].process->pid == pid && fleet.workers[i].process->is_alive)
+            return true;
+    return false;
+}
+
 static void quiet_check(struct fleet_task *task, struct fleet_worker *worker)
 {
     task->comes_late = worker != NULL && worker->is_quiet;
@@ -318,6 +326,9 @@ static void task_moved(struct fleet_task *task, enum fleet_place from, const str
     task->is_orphan = false;
     if (from == IN_CLAIM)
         fleet_judge_left(task);
+    bool is_rescued = from == IN_CLAIM && is_by(event, "operate_move");
+    if (is_rescued && !lives(task->claimer_before) && !fleet_former_has(task->claimer_before))
+        fleet_judge_excuse(task); /* as a recovery does */
     bool has_left = task->place != IN_CLAIM || task->claimer != task->claimer_before;
     bool was_with_former = from == IN_CLAIM && has_left && fleet_former_has(task->claimer_before);
     if (was_with_former && strncmp(by(event), "former ", 7) != 0 && strncmp(by(event), "operate_", 8) != 0)
@@ -501,14 +512,6 @@ void fleet_places_watch(struct node *node)
 }
 
 /* --- now and then ------------------------------------------------------------------------------------------------- */
-
-static bool lives(pid_t pid)
-{
-    for (unsigned i = 0; i < fleet.worker_count; i++)
-        if (fleet.workers[i].process->pid == pid && fleet.workers[i].process->is_alive)
-            return true;
-    return false;
-}
 
 static void recovery_check(struct fleet_task *task)
 {
