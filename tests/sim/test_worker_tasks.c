@@ -118,8 +118,7 @@ TEST(what_becomes_of_a_task_for_whose_lock_too_many_wait)
                 "ending=parked jid=delayed ", "handler ends first");
     assert_contains(ask(scene.queue, "ZRANGE dead 0 -1"), "\"error_message\":\"r: 1 tasks wait for it already\"");
     assert_int_equal(told_times("handler begins delayed"), 0);
-    run_for(3 * NS_PER_S);
-    assert_told("handler ends delayed");
+    await_told("handler ends delayed");
     assert_ends(EXIT_CODE_OK, stop(), 0);
 }
 
@@ -189,8 +188,9 @@ TEST(as_many_run_at_once_as_may)
         assert_int_equal(told_times("handler ends three"), i + 1);
         assert_ends(EXIT_CODE_OK, stop(), 900);
     }
-    assert_told("at place 1 of r for");
-    assert_int_equal(told_times("at place 2 of r for"), 2);
+    unsigned at_first = told_times("at place 1 of r for"); /* which of the two has three, chance decides */
+    assert_in_range(at_first, 1, 2);
+    assert_int_equal(told_times("at place 2 of r for"), 3 - at_first);
 }
 
 TEST(a_class_that_asks_for_it_runs_one_task_at_a_time_in_order)
@@ -298,8 +298,8 @@ TEST(the_time_of_a_run_is_limited)
     run_for(3 * NS_PER_S);
     assert_told("handler stops held: reason 5", "it was held for as long as its class may (max_hold)\" resource=r\n");
     assert_string_equal(ask(scene.queue, "MGET stat:processed stat:failed"), "*2|$1|3|$1|2|");
-    run_for(20 * NS_PER_S);
-    assert_told("handler begins held from {\"done\":4}, try 1 ", "handler begins long from nothing, try 1 ");
+    await_told("handler begins held from {\"done\":4}, try 1 ");
+    await_told("handler begins long from nothing, try 1 ");
     (void)stop();
     await(!scene.process->is_alive);
 }
@@ -371,21 +371,19 @@ TEST(a_class_that_nobody_serves_waits_for_a_while)
     assert_told("ending=unknown_class jid=one ", "class_unserved class=nobody tasks=1 ");
     assert_contains(ask(scene.queue, "ZRANGE retry 0 -1"), ",\"hf_unserved_at\":17");
     assert_string_equal(ask(scene.queue, "ZRANGE hf:2:unserved:nobody 0 -1"), "*1|$3|one|");
-    run_for(35 * NS_PER_S);
-    assert_int_equal(told_times("ending=unknown_class jid=one "), 2);
-    run_for(45 * NS_PER_S);
-    assert_told("ending=failed jid=one ");
+    await(told_times("ending=unknown_class jid=one ") == 2);
+    await_told("ending=failed jid=one ");
     assert_contains(ask(scene.queue, "ZRANGE retry 0 -1"), "\"error_class\":\"HF::UnknownClass\",");
     assert_contains(ask(scene.queue, "ZRANGE retry 0 -1"), ",\"retry_count\":0}");
     assert_in_range(due_ms("retry", "one"), 1000, 60000);
+    await_told("ending=dead jid=one ");
     run_for(60 * NS_PER_S);
-    assert_told("ending=dead jid=one ");
+    unsigned lines = told_times("class_unserved class=nobody ");
     push("two", "nobody", "[]", "");
     run_for(100 * NS_PER_MS);
-    assert_int_equal(told_times("class_unserved class=nobody "), 3);
     assert_contains(ask(scene.queue, "ZRANGE dead 0 -1"), "\"error_class\":\"HF::UnknownClass\",");
     assert_ends(EXIT_CODE_OK, stop(), 0);
-    assert_int_equal(told_times("class_unserved class=nobody "), 4);
+    assert_int_equal(told_times("class_unserved class=nobody "), lines + 1); /* at the latest when it ends */
 }
 
 TEST(runs_are_counted_by_their_endings)
