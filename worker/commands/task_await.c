@@ -198,7 +198,8 @@ static int absence_tell(struct waiting *waiting)
         if (waiting->await->was_pushed)
             return console_complain(console,
                                     "%s has ended without a result: its handler has given none, its class keeps none "
-                                    "(result_ttl of the class is 0), or it was cancelled, discarded or deleted",
+                                    "(result_ttl of the class is 0), or it was cancelled, deleted, or "
+                                    "discarded, as a failure without retries is",
                                     jid);
         return console_complain(console,
                                 "%s has no result: it has ended without one, its result was kept for long enough, or "
