@@ -201,8 +201,10 @@ TEST(what_is_not_served_is_refused)
     } cases[] = {
         {"GET /none" CLOSING "\r\n", " 404 "},
         {"GET /task" CLOSING "\r\n", " 404 "},
-        {"GET /form" CLOSING "\r\n", " 405 "},
+        {"GET /form" CLOSING "\r\n", "\r\nAllow: POST\r\n"},
+        {"PUT /form" CLOSING "\r\n", "\r\nAllow: POST\r\n"},
         {"PUT /" CLOSING "\r\n", " 405 "},
+        {"PUT /" CLOSING "\r\n", "\r\nAllow: GET, HEAD\r\n"},
         {"GET /../etc/passwd" CLOSING "\r\n", " 400 "},
         {"GET /%00" CLOSING "\r\n", " 400 "},
         {"POST /form" CLOSING "Content-Length: 2000\r\n\r\n", " 413 "},

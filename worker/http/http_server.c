@@ -306,7 +306,8 @@ static const char *path_inside(const struct http_server *server, const char *pat
     return strncmp(path, prefix, length) == 0 && path[length] == '/' ? path + length : NULL;
 }
 
-static const struct http_route *route_find(struct http_exchange *exchange, bool *is_known)
+/* `methods`: a bit for each that the path has. */
+static const struct http_route *route_find(struct http_exchange *exchange, unsigned *methods)
 {
     const struct http_server *server = exchange->server;
     struct http_request *request = &exchange->request;
@@ -315,7 +316,7 @@ static const struct http_route *route_find(struct http_exchange *exchange, bool 
         const struct http_route *route = &server->options.routes[i];
         if (!route_fits(route, request->path))
             continue;
-        *is_known = true;
+        *methods |= 1U << route->method;
         exchange->rest = request->path + strlen(route->path);
         if (route->method == method)
             return route;
@@ -335,7 +336,7 @@ static void request_handle(struct http_exchange *exchange)
 {
     const struct http_server_options *options = &exchange->server->options;
     struct http_request *request = &exchange->request;
-    bool is_known = false;
+    unsigned methods = 0;
     const char *path = path_inside(exchange->server, request->path);
     exchange->is_last = !request->keeps_alive;
     if (options->token != NULL && !http_exchange_has_token(exchange, options->token)) {
@@ -356,11 +357,12 @@ static void request_handle(struct http_exchange *exchange)
         return;
     }
     request->path = path;
-    const struct http_route *route = route_find(exchange, &is_known);
-    if (route == NULL && !is_known) {
+    const struct http_route *route = route_find(exchange, &methods);
+    if (route == NULL && methods == 0) {
         http_respond_text(exchange, 404, "there is no such page");
     } else if (route == NULL) {
-        http_header_add(exchange, "Allow", request->method == HTTP_POST ? "GET, HEAD" : "POST");
+        bool has_post = (methods & 1U << HTTP_POST) != 0, has_get = (methods & 1U << HTTP_GET) != 0;
+        http_header_add(exchange, "Allow", !has_get ? "POST" : has_post ? "GET, HEAD, POST" : "GET, HEAD");
         http_respond_text(exchange, 405, "this page does not have that method");
     } else if (route->method == HTTP_POST && !http_request_is_same_origin(request)) {
         http_respond_text(exchange, 403, "this request comes from a page of another origin; a proxy must keep Host");
