@@ -7,6 +7,7 @@
 
 #include "base/invariant.h"
 #include "base/memory.h"
+#include "base/utf8.h"
 #include "queue/envelope.h"
 #include "redis/request.h"
 
@@ -128,9 +129,11 @@ bool queue_name_is_sound(const char *name)
     size_t length = strnlen(name, ENVELOPE_QUEUE_BYTES_MAX + 1);
     if (length < 1 || length > ENVELOPE_QUEUE_BYTES_MAX || strncmp(name, "hf:", 3) == 0)
         return false;
-    for (size_t i = 0; i < length; i++)
-        if ((unsigned char)name[i] <= ' ' || name[i] == 0x7f)
+    for (size_t i = 0, step; i < length; i += step) {
+        step = utf8_length(name + i, name + length);
+        if (step == 0 || (unsigned char)name[i] <= ' ' || name[i] == 0x7f)
             return false;
+    }
     return true;
 }
 

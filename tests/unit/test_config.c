@@ -193,8 +193,11 @@ TEST(values_out_of_range_are_errors)
     config_place_expect_error(CONFIG_NODES "worker = { queues = [\"a\", \"a\"]; };\n",
                               "t.conf:2: worker.queues: names the same one twice");
     config_place_expect_error(CONFIG_NODES "worker = { queues = [\"a\", \"two\\nlines\"]; };\n",
-                              "t.conf:2: worker.queues: the name of queue 2 is not 1 to 128 bytes without blanks and "
-                              "control characters, or begins with hf:");
+                              "t.conf:2: worker.queues: the name of queue 2 is not 1 to 128 bytes of UTF-8 without "
+                              "blanks and control characters, or begins with hf:");
+    config_place_expect_error(CONFIG_NODES "worker = { queues = [\"a\xFF\"]; };\n",
+                              "t.conf:2: worker.queues: the name of queue 1 is not 1 to 128 bytes of UTF-8 without "
+                              "blanks and control characters, or begins with hf:");
     config_place_expect_error(
         CONFIG_NODES "worker = { host = \"a\\x1b[31m\"; };\n",
         "t.conf:2: worker.host: \"a\\x1B[31m\" is not allowed here; expected a text of 0 to 64 printable "
@@ -240,7 +243,7 @@ TEST(settings_that_do_not_fit_each_other_are_errors)
                               "t.conf:2: lock.max_hold: must be at least lock.ttl, or 0s");
     config_place_expect_error(
         CONFIG_NODES "classes = ( { class = \"a\"; retry_queue = \"a b\"; } );\n",
-        "t.conf:2: retry_queue: not 1 to 128 bytes without blanks and control characters, or begins with hf:");
+        "t.conf:2: retry_queue: not 1 to 128 bytes of UTF-8 without blanks and control characters, or begins with hf:");
     config_place_expect_error(CONFIG_NODES "classes = ( { class = \"a\"; },\n { class = \"a\"; } );\n",
                               "t.conf:3: the class a has a second entry (t.conf:2)");
     static const char *const prefixes[] = {"hf:x", "hf:", "hf", "h"};

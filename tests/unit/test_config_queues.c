@@ -40,8 +40,8 @@ TEST(what_cannot_be_is_an_error)
     config_place_expect_error(CONFIG_NODES "queue_settings = ({ queue = \"default\"; },\n{ queue = \"default\"; });\n",
                               "t.conf:3: the queue default has a second entry (t.conf:2)");
     config_place_expect_error(CONFIG_NODES "worker = { queues = [\"hf:x\"]; };\nqueue_settings = ();\n",
-                              "t.conf:2: worker.queues: the name of queue 1 is not 1 to 128 bytes without blanks and "
-                              "control characters, or begins with hf:");
+                              "t.conf:2: worker.queues: the name of queue 1 is not 1 to 128 bytes of UTF-8 without "
+                              "blanks and control characters, or begins with hf:");
 }
 
 TEST(what_has_no_effect_is_a_warning)

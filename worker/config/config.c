@@ -40,7 +40,7 @@ static void words_clear(struct config_words *words)
     *words = (struct config_words){0};
 }
 
-#define BAD_NAME "is not 1 to %d bytes without blanks and control characters, or begins with hf:"
+#define BAD_NAME "is not 1 to %d bytes of UTF-8 without blanks and control characters, or begins with hf:"
 
 static void entry_check(const struct config *config, size_t index, struct findings *findings)
 {
@@ -217,9 +217,10 @@ static void class_check(const struct config *config, const struct config_class *
         findings_error(findings, "%s: retry: \"%s\" is not allowed here; expected handler, no, or a number up to %d",
                        where, entry->retry, ENVELOPE_RETRIES_MAX);
     if (queue[0] != '\0' && !queue_name_is_sound(queue))
-        findings_error(findings,
-                       "%s: retry_queue: not 1 to %d bytes without blanks and control characters, or begins with hf:",
-                       where, ENVELOPE_QUEUE_BYTES_MAX);
+        findings_error(
+            findings,
+            "%s: retry_queue: not 1 to %d bytes of UTF-8 without blanks and control characters, or begins with hf:",
+            where, ENVELOPE_QUEUE_BYTES_MAX);
     if (retry_read(entry->retry) >= 0 && entry->retry_for_ns > 0)
         findings_error(findings, "%s: has both retry and retry_for; keep one", where);
     hold_check(config, where, "max_hold", entry->max_hold_ns, findings);
