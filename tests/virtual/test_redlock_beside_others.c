@@ -51,7 +51,7 @@ struct user {
 
 static struct user users[USERS_MAX];
 static unsigned user_count;
-static unsigned turns_left; /* to others, by locks of ours that are released */
+static unsigned turns_left;       /* to others, by locks of ours that are released */
 static const struct user *holder; /* exclusion, seen from here */
 
 static void later(struct user *user, int64_t ms)
