@@ -440,8 +440,8 @@ static void promoter_build(struct worker *worker)
 /* Two calls cost the queue node more than one, so few runners do not gain by it. */
 static unsigned call_slots_of(unsigned runners)
 {
-    enum { CALL_SLOTS_MIN = 8 };
-    return runners / 2 >= CALL_SLOTS_MIN ? runners / 2 : 0;
+    enum { RUNNERS_MIN = 16 };
+    return runners >= RUNNERS_MIN ? (runners + 1) / 2 : 0;
 }
 
 static void queue_build(struct worker *worker)
