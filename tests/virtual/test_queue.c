@@ -489,4 +489,15 @@ TEST(test_the_space_is_put_before_every_key)
     assert_keys(expected);
 }
 
+TEST(test_until_the_node_tells_the_time_ours_counts)
+{
+    start("a");
+    struct wall_time before = wall_now(), now = queue_now(probe.queue);
+    assert_in_range(now.us, before.us, wall_now().us);
+    queue_probe_claim(&probe, 0, NULL);
+    loop_for(loop, 2 * NS_PER_S);
+    now = queue_now(probe.queue); /* and the node's goes on with our own */
+    assert_in_range(now.us, before.us + 2 * US_PER_S - 100000, wall_now().us + US_PER_S);
+}
+
 RUN_GROUP(one_server_set_up, one_server_tear_down, queue_setup, queue_teardown)
