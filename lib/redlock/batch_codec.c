@@ -455,6 +455,8 @@ static enum lease_vote refusal_read(struct redlock_lock *lock, unsigned node, co
         return LEASE_NO;
     const char *value = end + 1;
     *detail = owner_digest(value, word->length - (size_t)(value - word->text)); /* a value may have any bytes */
+    if (pttl == 0)
+        pttl = 1; /* less than that is left, which is not unknown */
     refused_by(lock, value, pttl < 0 ? -1 : (pttl < REMAINING_MAX_MS ? pttl : REMAINING_MAX_MS) * NS_PER_MS);
     if (strcmp(value, READERS_VALUE) == 0) {
         lock->readers_at |= set_of(node);

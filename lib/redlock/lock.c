@@ -164,11 +164,11 @@ static void trouble_log(struct redlock_lock *lock, const char *event, const char
               redlock_group_nodes_up(lock->group), log_value(reason, why));
 }
 
-/* The reported remaining time, less what has passed since. */
+/* The reported remaining time, less what has passed since; what is known to be over is not unknown. */
 static int64_t remaining_ns(const struct redlock_lock *lock)
 {
     int64_t left = lock->remaining_ns - instant_since(lock->told_at, loop_now(lock->group->loop));
-    return left > 0 ? left : 0;
+    return lock->remaining_ns <= 0 ? 0 : left > 0 ? left : 1;
 }
 
 /* The owner and its remaining time (E12), always of the last attempt. */
