@@ -9,6 +9,9 @@
 
 /* A class that nobody serves may be served after a deployment: looked at again soon, without using up a retry. */
 #define UNSERVED_DELAY_NS (30 * NS_PER_S)
+/* The lock nodes may hear later than the queue node for how long a lock stays. Who asked before its end would wait for
+ * a ttl. */
+#define STAYS_SLACK_NS (5 * NS_PER_MS)
 
 static struct queue_task_name task_name(const struct slot *slot)
 {
@@ -35,7 +38,7 @@ static struct waiting_end waiting_end_take(struct slot *slot)
                               .list_count = slot->left.kind != SLOT_LEFT_NOTHING ? count : 0,
                               .jid = slot->left.jid,
                               .is_handed_on = slot->left.kind == SLOT_LEFT_TO_SUCCESSOR,
-                              .after_ns = slot->left.after_ns};
+                              .after_ns = slot->left.after_ns > 0 ? slot->left.after_ns + STAYS_SLACK_NS : 0};
     slot->left.kind = SLOT_LEFT_NOTHING;
     return end;
 }
