@@ -25,8 +25,9 @@
 /* After trouble: a sweep of each list every 15 s, and a minute for a woken task whose process died. */
 #define SWEEP_NS (25 * NS_PER_S)
 #define OUT_NS   (95 * NS_PER_S)
-/* How often a task is parked: at first, and while it waits. */
-#define PARKS_MAX    20
+/* How often a task is parked: at first, and while it waits. Each end of a program's hold makes it look up to four
+ * times. */
+#define PARKS_MAX    30
 #define PARKS_EACH_S 4
 
 static unsigned ranks;
