@@ -288,6 +288,12 @@ static int64_t ran_ns(const struct slot *slot, struct instant now)
     return slot->started ? instant_since(slot->run_started, slot->run_ended) : 0;
 }
 
+/* What fails without retries is discarded, and is a failure all the same; a handler may also discard what it ran. */
+static bool is_failure(const struct slot *slot, enum flow_ending ending)
+{
+    return ending == FLOW_FAILED || (ending == FLOW_DISCARDED && slot->outcome_reason != NULL);
+}
+
 /* Parked tasks, those of a class that nobody serves and those that were given back unrun have not ended: they come
  * again. */
 static enum log_level ending_level(const struct slot *slot, enum flow_ending ending)
@@ -299,8 +305,9 @@ static enum log_level ending_level(const struct slot *slot, enum flow_ending end
         return tells_all ? LOG_INFO : LOG_DEBUG;
     case FLOW_GIVEN_BACK:
         return tells_all || has_run(slot) ? LOG_INFO : LOG_DEBUG;
-    case FLOW_DONE:
     case FLOW_DISCARDED:
+        return is_failure(slot, ending) ? LOG_WARN : LOG_INFO;
+    case FLOW_DONE:
     case FLOW_SKIPPED:
     case FLOW_SNOOZED:
     case FLOW_EXPIRED:
@@ -373,7 +380,7 @@ static void log_ended(struct slot *slot, enum flow_ending ending)
 static void ending_count(struct slot *slot, enum flow_ending ending)
 {
     struct worker *worker = slot->worker;
-    worker->report.endings[ending]++;
+    worker->report.endings[is_failure(slot, ending) ? FLOW_FAILED : ending]++;
     if (ending == FLOW_PARKED)
         worker->claimed--; /* the flow parks a task once for each claim, and each claim was counted */
     if (slot->waiting.resource_count == 0)

@@ -547,6 +547,7 @@ bool slot_run_start(struct slot *slot)
 {
     slot_log_started(slot);
     repeat_tell(slot);
+    slot->outcome_reason = NULL; /* a refusal of its lock is past */
     slot->job.class_name = slot->envelope.class_name;
     slot->job.args = slot->envelope.args;
     slot->job.attempt = envelope_attempt(&slot->envelope);

@@ -394,11 +394,13 @@ TEST(runs_are_counted_by_their_endings)
     push("three", "act", "[10,\"bury\"]", "");
     push("four", "act", "[10,\"discard\"]", "");
     push("five", "act", "[10,\"snooze\"]", "");
+    push("six", "act", "[10,\"fail\"]", ",\"retry\":false");
     run_for(3 * NS_PER_S);
     assert_ends(EXIT_CODE_OK, stop(), 0);
     assert_told("ending=done jid=one ", "ending=failed jid=two ", "ending=dead jid=three ",
-                "ending=discarded jid=four ", "ending=snoozed jid=five ");
-    assert_string_equal(ask(scene.queue, "MGET stat:processed stat:failed"), "*2|$1|4|$1|2|");
+                "info task_ended ending=discarded jid=four ", "ending=snoozed jid=five ",
+                "warn task_ended ending=discarded jid=six ", " done=1 failed=2 dead=1 ");
+    assert_string_equal(ask(scene.queue, "MGET stat:processed stat:failed"), "*2|$1|5|$1|3|");
 }
 
 TEST(a_dashboard_may_cancel_what_reports_progress)

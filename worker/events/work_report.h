@@ -13,7 +13,7 @@ enum { REPORT_RESOURCE_MAX = 160 };
 struct report {
     struct instant started;
     struct instant first_claim, last_ending; /* 0 = none */
-    uint64_t endings[FLOW_ENDINGS];
+    uint64_t endings[FLOW_ENDINGS];          /* a failure that was discarded is among the failed */
     uint64_t runs;
     uint64_t lock_waits;        /* locks that needed more than one pass */
     struct histogram lock_wait; /* from asking to holding */
