@@ -294,6 +294,12 @@ static bool is_failure(const struct slot *slot, enum flow_ending ending)
     return ending == FLOW_FAILED || (ending == FLOW_DISCARDED && slot->outcome_reason != NULL);
 }
 
+/* Its handler did not put it off: its process or program could not be started. */
+static bool was_not_started(const struct slot *slot, enum flow_ending ending)
+{
+    return ending == FLOW_SNOOZED && strcmp(slot->job.outcome.failure.error_class, FAILURE_NOT_STARTED) == 0;
+}
+
 /* Parked tasks, those of a class that nobody serves and those that were given back unrun have not ended: they come
  * again. */
 static enum log_level ending_level(const struct slot *slot, enum flow_ending ending)
@@ -307,9 +313,10 @@ static enum log_level ending_level(const struct slot *slot, enum flow_ending end
         return tells_all || has_run(slot) ? LOG_INFO : LOG_DEBUG;
     case FLOW_DISCARDED:
         return is_failure(slot, ending) ? LOG_WARN : LOG_INFO;
+    case FLOW_SNOOZED:
+        return was_not_started(slot, ending) ? LOG_WARN : LOG_INFO;
     case FLOW_DONE:
     case FLOW_SKIPPED:
-    case FLOW_SNOOZED:
     case FLOW_EXPIRED:
     case FLOW_CANCELLED:
         return LOG_INFO;
@@ -370,7 +377,7 @@ static void log_ended(struct slot *slot, enum flow_ending ending)
         return;
     if (task_log_is_due(log, now))
         worker_log_sums(worker);
-    if (task_log_wants(log, mode, ending, ran_ns(slot, now), now))
+    if (was_not_started(slot, ending) || task_log_wants(log, mode, ending, ran_ns(slot, now), now))
         ending_write(slot, level, ending, now);
     else if (task_log_has_sums(log) && !loop_timer_is_set(&worker->log_sums))
         loop_timer_set(worker->loop, &worker->log_sums, log->until);

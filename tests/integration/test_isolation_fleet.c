@@ -41,6 +41,19 @@ TEST(tasks_run_in_processes_as_in_threads)
     one_fleet_stop(worker);
 }
 
+TEST(what_is_put_off_since_its_plugin_does_not_open_says_so)
+{
+    unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.plugin = "restless",
+                                                               .settings = "opening = \"exit\";",
+                                                               .worker = "log_tasks = \"failures\";",
+                                                               .classes = "{ class = \"restless\"; }"});
+    fleet_push(&fleet, "{\"class\":\"restless\",\"args\":[\"ok\"],\"jid\":\"late\"}");
+    test_await(fleet_logged(&fleet, worker, "warn task_ended ending=snoozed jid=late class=restless queue=jobs "));
+    assert_true(fleet_logged(&fleet, worker,
+                             " reason=\"the plugin restless did not open in its process: exited with status 0\"\n"));
+    one_fleet_stop(worker);
+}
+
 TEST(a_run_that_takes_too_long_is_killed)
 {
     unsigned worker = fleet_work(

@@ -134,10 +134,14 @@ TEST(a_plugin_is_closed_when_its_process_ends)
 TEST(a_plugin_that_does_not_open_puts_its_tasks_off)
 {
     static const char *const ways[] = {"refuse", "crash"};
+    static const char *const reasons[] = {"the plugin refused to open: \"it is closed on refuse\"",
+                                          "the plugin restless did not open in its process: was killed by signal 6"};
     for (int i = 0; i < 2; i++) {
         restless_set("opening", ways[i]);
         assert_int_equal(trip_run("[\"ok\"]"), HF_SNOOZE);
         assert_int_equal(trips[0].job.outcome.retry_in_ms, 10000);
+        assert_string_equal(trips[0].job.outcome.failure.error_class, "HF::NotStarted");
+        assert_contains(trips[0].job.outcome.failure.message, reasons[i]);
         assert_int_equal(trips[0].begun, 0);
         assert_int_equal(trip_run("[\"ok\"]"), HF_SNOOZE); /* at once: it is not tried again that soon */
         restless_set("none", "");

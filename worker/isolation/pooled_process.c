@@ -49,6 +49,7 @@ void kind_struck(struct process_kind *kind, const char *reason)
     if (wait_ns > times->back_off_max)
         wait_ns = times->back_off_max;
     kind->strikes++;
+    snprintf(kind->fault, sizeof kind->fault, "%s", reason);
     kind->not_before = loop_after(kind->pool->options.loop, wait_ns);
     loop_timer_set(kind->pool->options.loop, &kind->retry, kind->not_before);
     refusal_tell(kind, reason, wait_ns);

@@ -85,6 +85,8 @@ static void kind_refuse_all(struct process_kind *kind)
     for (struct isolated_run *run; (run = waiting_take(kind)) != NULL;) {
         job_outcome_clear(&run->job->outcome);
         (void)job_outcome_set_retry_in(&run->job->outcome, SNOOZE_MS);
+        failure_set(&run->job->outcome.failure, FAILURE_NOT_STARTED, "the plugin %s did not open in its process: %s",
+                    kind->plugin->descriptor.name, kind->fault);
         run->ended(run, HF_SNOOZE);
     }
 }

@@ -9,7 +9,7 @@
  * last: its caches are warm, and the others become old enough to end.
  *
  * If a process cannot open its plugin, the pool tries again after 1, 2, 4 ... 30 s. Meanwhile runs without another
- * process end as HF_SNOOZE, because the fault is not theirs.
+ * process end as HF_SNOOZE with the reason (FAILURE_NOT_STARTED), because the fault is not theirs.
  *
  * Threads: the loop's.
  *
@@ -38,11 +38,12 @@ struct process_kind {
     struct list link;
     const struct plugin *plugin;
     int64_t memory_limit, open_files_limit;
-    struct list idle;    /* processes, the one that ran last first */
-    struct list waiting; /* runs, in the order in which they came */
-    unsigned processes;  /* not counting those that are leaving or condemned */
-    unsigned starting;   /* of these */
-    unsigned strikes;    /* consecutive processes that did not open the plugin */
+    struct list idle;              /* processes, the one that ran last first */
+    struct list waiting;           /* runs, in the order in which they came */
+    unsigned processes;            /* not counting those that are leaving or condemned */
+    unsigned starting;             /* of these */
+    unsigned strikes;              /* consecutive processes that did not open the plugin */
+    char fault[RUNNER_REASON_MAX]; /* of the last of these */
     struct instant not_before;
     struct loop_timer retry; /* looks again then, in case no other event causes a look */
     struct instant told;     /* when it was logged; 0 = not yet */

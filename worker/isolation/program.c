@@ -151,12 +151,12 @@ static int trouble_code(const struct program *program, int failure)
 {
     char reason[512], quoted[LOG_QUOTE_MAX], jid[LOG_QUOTE_MAX];
     struct hf_job *job = program->run->job;
-    if (program_start_verdict(program->run->handler->program[0], failure, reason, sizeof reason)) {
-        failure_set(&job->outcome.failure, "HF::NotStarted", "%s", reason);
-        return HF_FAIL;
-    }
-    if (failure == EPIPE)
+    bool is_failure = program_start_verdict(program->run->handler->program[0], failure, reason, sizeof reason);
+    if (!is_failure && failure == EPIPE)
         return ISOLATION_NOT_STARTED;
+    failure_set(&job->outcome.failure, FAILURE_NOT_STARTED, "%s", reason);
+    if (is_failure)
+        return HF_FAIL;
     log_event(LOG_WARN, "program_not_started", "jid=%s reason=%s", log_value(job->jid, jid), log_value(reason, quoted));
     job_outcome_set_retry_in(&job->outcome, WORKER_TROUBLE_RETRY_MS);
     return HF_SNOOZE;

@@ -25,8 +25,8 @@ static const struct meaning meanings[] = {
     {EX_TEMPFAIL, HF_FAIL, " (EX_TEMPFAIL)", "HF::Failed"},
     {STATUS_SNOOZE, HF_SNOOZE, "", NULL},
     {STATUS_DISCARD, HF_DISCARD, "", "HF::Failed"},
-    {STATUS_NOT_EXECUTABLE, HF_FAIL, " (it, or a command in it, cannot be executed)", "HF::NotStarted"},
-    {STATUS_NOT_FOUND, HF_FAIL, " (it, or a command in it, was not found)", "HF::NotStarted"},
+    {STATUS_NOT_EXECUTABLE, HF_FAIL, " (it, or a command in it, cannot be executed)", FAILURE_NOT_STARTED},
+    {STATUS_NOT_FOUND, HF_FAIL, " (it, or a command in it, was not found)", FAILURE_NOT_STARTED},
     {0, HF_OK, "", NULL},
 };
 

@@ -19,6 +19,9 @@
 /* Writing cuts a message to FAILURE_CHARACTERS_MAX characters; FAILURE_MESSAGE_MAX has room for them in any case. */
 enum { FAILURE_CLASS_MAX = 128, FAILURE_CHARACTERS_MAX = 10000, FAILURE_MESSAGE_MAX = 4 * FAILURE_CHARACTERS_MAX + 1 };
 
+/* The error class of what could not be started. */
+#define FAILURE_NOT_STARTED "HF::NotStarted"
+
 struct failure {
     char error_class[FAILURE_CLASS_MAX];
     char message[FAILURE_MESSAGE_MAX];
