@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/thread.h"
+#include "worker/task/crash_note.h"
 #include "worker/task/task_rules.h"
 #include "worker/locks/task_resources.h"
 #include "worker/config/suggest.h"
@@ -202,6 +203,7 @@ static const struct hf_host *opening_host(void *context, const char *plugin_name
     opening->since = instant_now();
     pthread_cond_signal(&opening->changed);
     pthread_mutex_unlock(&opening->mutex);
+    crash_note_open_begin(plugin_name);
     return job_hosts_for(opening->hosts, plugin_name);
 }
 
@@ -222,6 +224,7 @@ bool startup_open(struct plugins *plugins, struct job_hosts *hosts, struct confi
     thread_condition_init(&opening.changed);
     bool is_watched = thread_spawn(&watcher, "hf-opening", opening_watch, &opening) == 0;
     bool is_open = plugins_open_for(plugins, &options, error);
+    crash_note_run_end();
     /* A signal may end the process at once. It waits until the thread is gone, which a sanitizer would call leaked. */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);

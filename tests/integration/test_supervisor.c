@@ -186,11 +186,15 @@ TEST(a_handler_that_calls_exit_is_named)
     exit_is_a_failure_and_named(&alone, " jid=\"quick quitter\" class=restless\n");
 }
 
-TEST(an_exit_outside_of_handlers_names_nobody)
+TEST(a_plugin_that_does_not_survive_its_opening_is_named)
 {
     struct fleet_setup opening = alone;
     opening.settings = "opening = \"exit\";";
-    exit_is_a_failure_and_named(&opening, " by=exit\n");
+    exit_is_a_failure_and_named(&opening, " by=exit plugin=restless\n");
+    opening.settings = "opening = \"crash\";";
+    unsigned worker = fleet_work(&fleet, &opening);
+    assert_killed(fleet_wait(&fleet, worker), SIGABRT);
+    test_await(fleet_logged(&fleet, worker, " signal=SIGABRT plugin=restless\n"));
 }
 
 /* The first thread of that name; 0 = there is none. */

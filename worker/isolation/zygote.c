@@ -93,12 +93,15 @@ static bool zygote_dead_reap(struct zygote_process *zygote);
 /* Only the zygote can report what a worker was doing when it died: it still has the run table. It exits afterwards,
  * so it may allocate freely. */
 
-/* " slot=... jid=... class=...", or nothing. */
+/* " slot=... jid=... class=...", " plugin=..." or nothing. */
 static const char *suspect_text(const struct run_table *run_table, char text[2 * LOG_QUOTE_MAX + 40])
 {
     char jid[LOG_QUOTE_MAX], class_name[LOG_QUOTE_MAX];
     const struct run_entry *run_entry = run_table_suspect(run_table);
+    const char *plugin = run_table_suspect_plugin(run_table);
     text[0] = '\0';
+    if (plugin != NULL)
+        snprintf(text, 2 * LOG_QUOTE_MAX + 40, " plugin=%s", log_value(plugin, jid));
     if (run_entry != NULL)
         snprintf(text, 2 * LOG_QUOTE_MAX + 40, " slot=%u jid=%s class=%s",
                  (unsigned)(run_entry - run_table->run_entries), log_value(run_entry->jid, jid),

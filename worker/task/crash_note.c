@@ -125,6 +125,15 @@ void crash_note_run_begin(unsigned run_entry)
     run_here = run_entry + 1;
 }
 
+void crash_note_open_begin(const char *plugin)
+{
+    struct run_table *run_table = own_run_table();
+    if (run_table == NULL)
+        return;
+    run_table_opening_set(run_table, plugin);
+    run_here = RUN_TABLE_OPENING + 1;
+}
+
 /* The run survived: an older handler of the signal caught it. So the process will not die of this run. */
 void crash_note_run_end(void)
 {

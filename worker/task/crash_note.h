@@ -42,5 +42,7 @@ void crash_note_thread_begin(struct crash_stack *stack);
 /* Any thread. */
 void crash_note_run_begin(unsigned run_entry);
 void crash_note_run_end(void);
+/* The same around the open() of a plugin, by one thread at a time; crash_note_run_end ends it. */
+void crash_note_open_begin(const char *plugin);
 
 #endif

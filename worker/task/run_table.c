@@ -58,6 +58,16 @@ static void text_set(char *to, size_t size, const char *from)
     to[length] = '\0';
 }
 
+const char *run_table_suspect_plugin(const struct run_table *run_table)
+{
+    return atomic_load(&run_table->crashed) == RUN_TABLE_OPENING + 1 ? run_table->opening : NULL;
+}
+
+void run_table_opening_set(struct run_table *run_table, const char *plugin)
+{
+    text_set(run_table->opening, sizeof run_table->opening, plugin);
+}
+
 void run_entry_clear(struct run_entry *run_entry)
 {
     atomic_store(&run_entry->is_locked, false);

@@ -24,6 +24,7 @@
 #ifndef WORKER_RUN_TABLE_H
 #define WORKER_RUN_TABLE_H
 
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -32,7 +33,10 @@
 #include "queue/envelope.h"
 #include "redlock/redlock_loop.h"
 
-enum { RUN_TABLE_CLASS_MAX = 128, RUN_TABLE_IDENTITY_MAX = 256 };
+enum { RUN_TABLE_CLASS_MAX = 128, RUN_TABLE_IDENTITY_MAX = 256, RUN_TABLE_PLUGIN_MAX = 256 };
+
+/* In place of a run entry: the open() of the plugin `opening`. */
+#define RUN_TABLE_OPENING (UINT_MAX - 1)
 
 /* Times are nanoseconds of CLOCK_BOOTTIME. */
 struct run_entry {
@@ -60,6 +64,7 @@ struct run_table {
     atomic_bool exit_was_called;           /* exit() or quick_exit(), by a plugin */
     _Atomic int crash_signal;              /* 0 = the process did not crash */
     _Atomic unsigned crashed;              /* 1 + the run entry whose thread crashed or called exit(); 0 = none */
+    char opening[RUN_TABLE_PLUGIN_MAX];    /* the plugin whose open() is called; cut when longer */
     char identity[RUN_TABLE_IDENTITY_MAX]; /* of the process at the queue node; written before its first run */
     unsigned run_entry_count;
     struct run_entry run_entries[];
@@ -73,6 +78,9 @@ bool run_table_protect(const struct run_table *run_table);
 struct run_entry *run_table_entry(struct run_table *run_table, unsigned number);
 /* After the end of a process: the run entry whose thread crashed; NULL = none or unknown. */
 const struct run_entry *run_table_suspect(const struct run_table *run_table);
+/* The same: the plugin whose open() crashed or called exit(); NULL = none or unknown. */
+const char *run_table_suspect_plugin(const struct run_table *run_table);
+void run_table_opening_set(struct run_table *run_table, const char *plugin);
 
 /* Call it before anything is written about a new task. */
 void run_entry_clear(struct run_entry *run_entry);
