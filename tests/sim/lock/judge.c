@@ -45,12 +45,7 @@ struct lock_user *lock_user_of_value(struct text value)
 
 const struct value *lock_named_on(const struct node *node, const char *name)
 {
-    struct keyspace *space = server_keyspace(node->server);
-    int64_t before_us = space->now_us;
-    space->now_us = node_now_us(node);
-    const struct value *value = keyspace_find(space, text_of(name));
-    space->now_us = before_us;
-    return value;
+    return keyspace_peek(server_keyspace(node->server), text_of(name), node_now_us(node));
 }
 
 const struct value *lock_value_on(const struct node *node, unsigned resource)

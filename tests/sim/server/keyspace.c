@@ -65,9 +65,14 @@ void keyspace_clear(struct keyspace *space)
     table_clear(&space->keys);
 }
 
+static bool is_over(const struct value *value, int64_t now_us)
+{
+    return value->expires_ms != 0 && now_us / 1000 > value->expires_ms;
+}
+
 bool keyspace_is_expired(const struct keyspace *space, const struct value *value)
 {
-    return value->expires_ms != 0 && space->now_us / 1000 > value->expires_ms;
+    return is_over(value, space->now_us);
 }
 
 void keyspace_remove(struct keyspace *space, struct value *value)
@@ -75,6 +80,12 @@ void keyspace_remove(struct keyspace *space, struct value *value)
     struct item *key = value->key;
     value_free(value);
     table_remove(&space->keys, key);
+}
+
+const struct value *keyspace_peek(const struct keyspace *space, struct text key, int64_t now_us)
+{
+    const struct item *item = table_find(&space->keys, key);
+    return item == NULL || is_over(item->value, now_us) ? NULL : item->value;
 }
 
 static void expired_remove(struct keyspace *space, struct value *value)

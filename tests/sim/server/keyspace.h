@@ -57,6 +57,8 @@ void keyspace_copy(struct keyspace *to, const struct keyspace *from);
 
 /* NULL when there is none, or when its time is over. */
 struct value *keyspace_find(struct keyspace *space, struct text key);
+/* For who only looks, also at a time that has not come: what will be over by then stays. */
+const struct value *keyspace_peek(const struct keyspace *space, struct text key, int64_t now_us);
 struct value *keyspace_make(struct keyspace *space, struct text key, enum value_type type);
 void keyspace_remove(struct keyspace *space, struct value *value);
 void keyspace_rename(struct keyspace *space, struct value *value, struct text key);
