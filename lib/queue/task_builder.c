@@ -218,9 +218,17 @@ static bool has_member(const struct envelope *envelope, const char *name)
     return envelope_member_value(envelope, name).bytes != NULL;
 }
 
-static bool is_null(struct text_span value)
+static bool is_word(struct text_span value, const char *word)
 {
-    return value.length == 4 && memcmp(value.bytes, "null", 4) == 0;
+    return value.length == strlen(word) && memcmp(value.bytes, word, value.length) == 0;
+}
+
+/* Workers take other words for true, as Sidekiq does: "no" too. */
+static bool retry_is_clear(const struct envelope *envelope)
+{
+    struct text_span value = envelope_member_value(envelope, "retry");
+    return value.bytes == NULL || envelope->retry_off || envelope->retry_counted || is_word(value, "true") ||
+           is_word(value, "\"true\"");
 }
 
 static bool task_check(struct task_builder *builder, struct error *error)
@@ -230,6 +238,8 @@ static bool task_check(struct task_builder *builder, struct error *error)
         return error_set(error, "more than %d members", ENVELOPE_MEMBERS_MAX - ADDED_MAX);
     if (envelope->queue[0] != '\0' && !queue_name_is_sound(envelope->queue))
         return error_set(error, "\"queue\" is not a valid name: it has blanks or begins with \"hf:\"");
+    if (!retry_is_clear(envelope))
+        return error_set(error, "\"retry\" is not a number, true or false");
     return true;
 }
 
@@ -262,7 +272,7 @@ static bool time_find(const struct task_builder *builder, struct wall_time now, 
 {
     struct text_span own = envelope_member_value(&builder->envelope, "at");
     *at_us = builder->in_ms > 0 ? now.us + builder->in_ms * 1000 : builder->at_us;
-    if (own.bytes != NULL && !is_null(own)) {
+    if (own.bytes != NULL && !is_word(own, "null")) {
         if (!json_seconds_read(own, at_us))
             return error_set(error, "\"at\" is not a time in seconds since 1970");
         if (*at_us > AT_MOST_US)
@@ -279,7 +289,7 @@ static bool expiry_add(struct task_builder *builder, int64_t at_us, struct addit
 {
     struct text_span own = envelope_member_value(&builder->envelope, "expires_in");
     int64_t expires_in_us = builder->expires_in_us;
-    bool has_own = own.bytes != NULL && !is_null(own), is_told = has_member(&builder->envelope, "expires_at");
+    bool has_own = own.bytes != NULL && !is_word(own, "null"), is_told = has_member(&builder->envelope, "expires_at");
     if (has_own && (!json_seconds_read(own, &expires_in_us) || expires_in_us < 0 || expires_in_us > AT_MOST_US))
         return error_set(error, "\"expires_in\" is not a number of seconds");
     if (is_told || (!has_own && expires_in_us == 0))

@@ -292,4 +292,22 @@ TEST(test_options_that_cannot_be_part_of_a_task)
     assert_no_builder(&(struct hf_task){.resources = &resource, .resource_count = 1}, "UTF-8");
 }
 
+TEST(test_a_retry_of_a_task_is_a_number_or_true_or_false)
+{
+    static const char *const clear[] = {"true", "false", "null", "0", "7", "\"3\"", "\"true\"", "\"false\""};
+    static const char *const unclear[] = {"\"x\"", "\"no\"", "\"yes\"", "\"\"", "[]", "{}", "1.5"};
+    char text[64], reason[480];
+    for (size_t i = 0; i < sizeof clear / sizeof clear[0]; i++) {
+        snprintf(text, sizeof text, "{\"class\":\"t\",\"args\":[],\"retry\":%s}", clear[i]);
+        char *payload = take(&(struct hf_task){.jid = NULL}, text, reason);
+        assert_non_null(payload);
+        free(payload);
+    }
+    for (size_t i = 0; i < sizeof unclear / sizeof unclear[0]; i++) {
+        snprintf(text, sizeof text, "{\"class\":\"t\",\"args\":[],\"retry\":%s}", unclear[i]);
+        assert_null(take(&(struct hf_task){.jid = NULL}, text, reason));
+        assert_contains(reason, "\"retry\" is not a number, true or false");
+    }
+}
+
 RUN_TESTS_WITH(limits_setup, NULL)
