@@ -244,6 +244,8 @@ TEST(settings_that_do_not_fit_each_other_are_errors)
     config_place_expect_error(
         CONFIG_NODES "classes = ( { class = \"a\"; retry_queue = \"a b\"; } );\n",
         "t.conf:2: retry_queue: not 1 to 128 bytes of UTF-8 without blanks and control characters, or begins with hf:");
+    config_place_expect_error(CONFIG_NODES "classes = ( { class = \"a\xFF\"; } );\n",
+                              "t.conf:2: class: this name is not UTF-8, so no task can have it");
     config_place_expect_error(CONFIG_NODES "classes = ( { class = \"a\"; },\n { class = \"a\"; } );\n",
                               "t.conf:3: the class a has a second entry (t.conf:2)");
     static const char *const prefixes[] = {"hf:x", "hf:", "hf", "h"};

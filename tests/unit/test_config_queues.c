@@ -39,6 +39,10 @@ TEST(what_cannot_be_is_an_error)
                               "t.conf:2: queue_settings[0]: the key queue is missing");
     config_place_expect_error(CONFIG_NODES "queue_settings = ({ queue = \"default\"; },\n{ queue = \"default\"; });\n",
                               "t.conf:3: the queue default has a second entry (t.conf:2)");
+    config_place_expect_error(CONFIG_NODES
+                              "queue_settings = ({ queue = \"default\"; classes = [\"\xC3\xA4\", \"a\xFF\"]; });\n",
+                              "t.conf:2: queue_settings[0].classes: the name of class 2 is not UTF-8, so no task can "
+                              "have it");
     config_place_expect_error(CONFIG_NODES "worker = { queues = [\"hf:x\"]; };\nqueue_settings = ();\n",
                               "t.conf:2: worker.queues: the name of queue 1 is not 1 to 128 bytes of UTF-8 without "
                               "blanks and control characters, or begins with hf:");

@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/invariant.h"
 #include "base/memory.h"
+#include "base/utf8.h"
 #include "queue/envelope.h"
 #include "queue/keys.h"
 #include "redis/node.h"
@@ -42,6 +43,17 @@ static void words_clear(struct config_words *words)
 
 #define BAD_NAME "is not 1 to %d bytes of UTF-8 without blanks and control characters, or begins with hf:"
 
+static bool is_utf8(const char *text)
+{
+    const char *end = text + strlen(text);
+    size_t step = 1;
+    for (; text < end && step > 0; text += step)
+        step = utf8_length(text, end);
+    return step > 0;
+}
+
+#define BAD_CLASS "is not UTF-8, so no task can have it"
+
 static void entry_check(const struct config *config, size_t index, struct findings *findings)
 {
     const struct config_queue *entry = &config->queues[index];
@@ -54,6 +66,10 @@ static void entry_check(const struct config *config, size_t index, struct findin
         if (strcmp(entry->name, config->queues[i].name) == 0)
             findings_error(findings, "%s: the queue %s has a second entry (%s)", where, entry->name,
                            config->queues[i].source.where);
+    for (size_t i = 0; i < entry->classes.count; i++)
+        if (!is_utf8(entry->classes.items[i]))
+            findings_error(findings, "%s: queue_settings[%zu].classes: the name of class %zu " BAD_CLASS, where, index,
+                           i + 1);
     if (!config_words_hold(&config->worker.queues, entry->name))
         findings_warn(findings, "%s: the queue %s is not served here: it is not in worker.queues", where, entry->name);
 }
@@ -213,6 +229,8 @@ static void process_check(const struct config_class *entry, struct findings *fin
 static void class_check(const struct config *config, const struct config_class *entry, struct findings *findings)
 {
     const char *where = entry->source.where, *queue = entry->retry_queue;
+    if (!is_utf8(entry->name))
+        findings_error(findings, "%s: class: this name " BAD_CLASS, where);
     if (retry_read(entry->retry) == -2)
         findings_error(findings, "%s: retry: \"%s\" is not allowed here; expected handler, no, or a number up to %d",
                        where, entry->retry, ENVELOPE_RETRIES_MAX);
