@@ -63,9 +63,18 @@ TEST(bad_includes_are_refused)
     assert_refused("t.conf", "t.conf:1: @include is followed by the name of a file in double quotes");
 }
 
+TEST(a_setting_that_is_there_twice_is_named)
+{
+    config_place_write("t.conf", CONFIG_NODES "worker = { threads = 1;\n  threads = 2;\n};\n", 0644);
+    assert_refused("t.conf", "t.conf:3: the setting threads is here for the second time in its section; keep one");
+    config_place_write("t.conf", CONFIG_NODES "lock = { };\nlock : { ttl = 1; };\n", 0644);
+    assert_refused("t.conf", "t.conf:3: a setting is here for the second time in its section; keep one");
+}
+
 TEST(files_that_cannot_be_configurations_are_refused)
 {
     assert_refused("missing.conf", "missing.conf: cannot be opened: No such file or directory");
+    assert_refused("", "\"\": cannot be opened: No such file or directory");
     assert_refused(".", ".: is not a regular file");
     assert_int_equal(mkfifo("fifo", 0600), 0);
     assert_refused("fifo", "fifo: is not a regular file");

@@ -255,8 +255,9 @@ static void check_print(const struct check *check)
     if (findings->count == 0)
         printer_line(&out, "%s: all is well", check->path);
     else if (!out.is_json)
-        fprintf(stderr, "%s: %zu error%s, %zu warning%s\n", check->path, findings->errors,
-                human_plural((int64_t)findings->errors), findings->warnings, human_plural((int64_t)findings->warnings));
+        fprintf(stderr, "%s: %zu error%s, %zu warning%s\n", check->path[0] != '\0' ? check->path : "\"\"",
+                findings->errors, human_plural((int64_t)findings->errors), findings->warnings,
+                human_plural((int64_t)findings->warnings));
     printer_end(&out);
 }
 

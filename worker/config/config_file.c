@@ -103,7 +103,7 @@ static bool file_read(const char *path, struct buffer *out, struct findings *fin
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0) {
-        findings_error(findings, "%s: cannot be opened: %s", path, strerror(errno));
+        findings_error(findings, "%s: cannot be opened: %s", path[0] != '\0' ? path : "\"\"", strerror(errno));
         return false;
     }
     bool done = descriptor_check(fd, path, findings) && descriptor_read(fd, out, path, findings);
@@ -448,6 +448,45 @@ static void value_fini(struct config_value *value)
     free(value->text);
 }
 
+enum { SETTING_NAME_MAX = 64 };
+
+/* The setting that begins in this line, which counts from 1; "" when there are several, or none. */
+static void setting_find(const char *text, unsigned line, char name[SETTING_NAME_MAX])
+{
+    unsigned count = 0;
+    while (line > 1 && *(text = strchrnul(text, '\n')) != '\0')
+        text++, line--;
+    for (const char *next; *text != '\0' && *text != '\n'; text = next) {
+        next = text;
+        while (is_letter(*next) || is_digit(*next) || *next == '_' || *next == '-' || *next == '*')
+            next++;
+        const char *sign = next + strspn(next, " \t");
+        if (next > text && (*sign == '=' || *sign == ':') && ++count == 1)
+            snprintf(name, SETTING_NAME_MAX, "%.*s", (int)(next - text), text);
+        next += next == text;
+    }
+    if (count != 1)
+        name[0] = '\0';
+}
+
+static void parse_error_tell(struct config_file *file, const config_t *parsed, struct findings *findings)
+{
+    const char *reason = config_error_text(parsed);
+    unsigned number = (unsigned)config_error_line(parsed);
+    const struct config_line *line = line_of(&file->text, number);
+    char name[SETTING_NAME_MAX] = "";
+    if (strcmp(reason, "duplicate setting name") != 0) {
+        findings_error(findings,
+                       "%s:%u: %s here or just before; a setting is written KEY = VALUE; and a list of texts "
+                       "[\"a\", \"b\"]",
+                       line->file, line->number, reason);
+        return;
+    }
+    setting_find(buffer_text(&file->text.bytes), number, name);
+    findings_error(findings, "%s:%u: %s%s is here for the second time in its section; keep one of the two", line->file,
+                   line->number, name[0] != '\0' ? "the setting " : "a setting", name);
+}
+
 static bool tree_read(struct config_file *file, struct findings *findings)
 {
     config_t parsed;
@@ -456,11 +495,7 @@ static bool tree_read(struct config_file *file, struct findings *findings)
     if (understood) {
         value_copy(file, config_root_setting(&parsed), &file->root, 0, findings);
     } else {
-        const struct config_line *line = line_of(&file->text, (unsigned)config_error_line(&parsed));
-        findings_error(findings,
-                       "%s:%u: %s here or just before; a setting is written KEY = VALUE; and a list of texts "
-                       "[\"a\", \"b\"]",
-                       line->file, line->number, config_error_text(&parsed));
+        parse_error_tell(file, &parsed, findings);
     }
     config_destroy(&parsed);
     return understood;
