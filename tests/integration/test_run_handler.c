@@ -55,8 +55,9 @@ TEST(all_that_it_says_is_told)
         expect(&result, 0, "log       warn  a ?[31mcolour\n");
         assert_contains(result.out, "event     info  stored bytes=7 name=\"a b\"\n");
         assert_contains(result.out, "progress  {\"done\":1}\nprogress  {\"done\":2}\n");
-        assert_contains(result.out,
-                        "result    {\"sum\":12}\npush      {\"class\":\"next\",\"args\":[1]}\noutcome   done");
+        assert_contains(
+            result.out,
+            "result    {\"sum\":12}\npush      {\"class\":\"next\",\"args\":[1]}\noutcome   done; it ran for ");
         assert_string_equal(result.error, "");
         program_result_free(&result);
     }

@@ -183,8 +183,9 @@ static void tell_people(struct handler_run *run)
                         run->failure_outcome != NULL ? " (" : "",
                         run->failure_outcome != NULL ? run->failure_outcome : "",
                         run->failure_outcome != NULL ? ")" : "");
-    handler_run_say(run, "outcome", "%s%s, after %s", endings[run->ending].name, ending_text(run, text),
-                    human_span(run->took_ns / NS_PER_US, span));
+    handler_run_say(run, "outcome", "%s%s%s%s", endings[run->ending].name, ending_text(run, text),
+                    run->started ? "; it ran for " : "",
+                    run->started ? human_span(run->took_ns / NS_PER_US, span) : "");
 }
 
 /* --- for programs ------------------------------------------------------------------------------------------------- */
