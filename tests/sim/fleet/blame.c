@@ -25,11 +25,6 @@ static bool may_have_crashed(const struct fleet_task *task)
     return task->crashes > 0;
 }
 
-static bool may_not_have_started(const struct fleet_task *task)
-{
-    return task->refusals > 0;
-}
-
 static bool may_be_late(const struct fleet_task *task)
 {
     return task->kind == CLASS_BRIEF;
@@ -54,6 +49,12 @@ static bool may_be_unknown(const struct fleet_task *task)
 static bool may_run_once(const struct fleet_task *task)
 {
     return task->kind == CLASS_ONCE; /* its claim is opened before it runs, and its worker may be stopped then */
+}
+
+/* What runs at most once is not put off when its process or program cannot be started: it had ended before. */
+static bool may_not_have_started(const struct fleet_task *task)
+{
+    return task->refusals > 0 || may_run_once(task);
 }
 
 static bool may_be_abandoned(const struct fleet_task *task)
