@@ -35,8 +35,9 @@ static struct relay *relay;
 /* A client of the server that has been answered, and will hear nothing more until the relay lets it. */
 static inline struct node_client *open_and_deafen(int64_t patience_ns)
 {
+    static struct config_node node; /* it has to outlive the client */
     relay = relay_start(redis_server_port(server));
-    struct config_node node = node_at(relay_port(relay));
+    node = node_at(relay_port(relay));
     struct node_client *client = open_at(&node, patience_ns);
     node_client_begin(client);
     node_client_ask(client, "PING", NULL);
