@@ -235,7 +235,8 @@ void lock_judge_watch(struct node *node)
 /* The holder does not know until it asks; and who is granted it meanwhile may lose it at some nodes. */
 void lock_judge_deleted_by_hand(unsigned resource, bool is_over)
 {
-    schedule.deleted_at[resource] = is_over ? world_time() : INSTANT_NEVER;
+    schedule.deleting[resource] += is_over ? -1U : 1U;
+    schedule.deleted_at[resource] = schedule.deleting[resource] == 0 ? world_time() : INSTANT_NEVER;
     for (unsigned i = 0; i < schedule.client_count; i++)
         for (unsigned k = 0; k < schedule.user_count; k++)
             if ((schedule.clients[i].users[k].resources & 1u << resource) != 0)

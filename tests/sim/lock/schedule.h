@@ -103,6 +103,7 @@ struct lock_schedule {
     struct lock_client clients[LOCK_CLIENTS_MAX];
     int64_t max_ttl_ns;
     struct instant deleted_at[LOCK_RESOURCES_MAX]; /* by hand, the last time; INSTANT_NEVER = it goes on */
+    unsigned deleting[LOCK_RESOURCES_MAX];         /* by so many hands */
     struct instant healed_at;                      /* by an operator, the last time; INSTANT_NEVER = it goes on */
     bool keeps_memory, keeps_clocks;
     bool is_exclusive; /* exclusion is promised */
