@@ -702,6 +702,7 @@ enum exit_code worker_run(const struct worker_options *options, bool *abandoned)
               log_value(worker->identity, text), worker->runner_count, options->config->worker.queues.count,
               options->config->lock_node_count, plugins_handler_count(options->plugins),
               log_value(options->config->path, path));
+    atomic_store(&options->run_table->heartbeats, 1);
     atomic_store(&options->run_table->is_up, true);
     service_notify_ready();
     loop_run(worker->loop);
