@@ -1,5 +1,4 @@
-/* holdfast local: the private nodes of `holdfast work --local`: starting them, whether they run, ending and removing
- * them. */
+/* holdfast local: starts, shows, ends and removes the private nodes of `holdfast work --local`. */
 #include "worker/commands/command.h"
 
 #include <stdlib.h>
