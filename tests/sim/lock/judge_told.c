@@ -115,7 +115,7 @@ static void extended(struct lock_user *user)
         nodes += user->confirmed_at[i].ns != 0 && !instant_before(user->confirmed_at[i], told->confirmed);
     if (!told->is_held)
         violated(user, "was told EXTENDED of what it does not hold");
-    else if (!instant_before(now_of(user), told->until) && !has_stalled(user))
+    else if (!instant_before(instant_after(now_of(user), -user->client->process->ahead_ns), told->until))
         violated(user, "was told EXTENDED after its deadline");
     else if (nodes <= lock_schedule.node_count / 2 && are_nodes_steady(user))
         violated(user, "was told EXTENDED, and no majority had done it");
