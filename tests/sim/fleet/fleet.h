@@ -205,6 +205,7 @@ bool fleet_former_has_ended(void);
 
 /* fleet/programs.c: that use locks of tasks */
 void fleet_programs_start(uint64_t seed);
+bool fleet_has_programs(void);
 bool fleet_programs_have_ended(void);
 bool fleet_program_holds(unsigned resource, unsigned place); /* and takes itself for the holder */
 

@@ -27,8 +27,9 @@
 #define OUT_NS   (95 * NS_PER_S)
 /* How often a task is parked: at first, and while it waits. Each end of a program's hold makes it look up to four
  * times. */
-#define PARKS_MAX    30
-#define PARKS_EACH_S 4
+#define PARKS_MAX             20
+#define PARKS_BESIDE_PROGRAMS 30
+#define PARKS_EACH_S          4
 
 static unsigned ranks;
 static struct instant asleep_since[FLEET_RESOURCES_MAX];
@@ -125,7 +126,8 @@ static void rest_check(struct fleet_task *task)
     if (task->parks++ == 0)
         task->parked_first_at = world_time();
     int64_t waited_s = instant_since(task->parked_first_at, world_time()) / NS_PER_S;
-    if (fleet_is_quiet() && task->parks > PARKS_MAX + (unsigned)waited_s * PARKS_EACH_S)
+    unsigned at_first = fleet_has_programs() ? PARKS_BESIDE_PROGRAMS : PARKS_MAX;
+    if (fleet_is_quiet() && task->parks > at_first + (unsigned)waited_s * PARKS_EACH_S)
         play_violated("restless", "%s is parked for the %u. time in %lld s", task->jid, task->parks,
                       (long long)waited_s);
 }

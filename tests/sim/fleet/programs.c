@@ -107,6 +107,11 @@ void fleet_programs_start(uint64_t seed)
     }
 }
 
+bool fleet_has_programs(void)
+{
+    return program_count > 0;
+}
+
 bool fleet_programs_have_ended(void)
 {
     for (unsigned i = 0; i < program_count; i++)
