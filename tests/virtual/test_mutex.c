@@ -625,6 +625,9 @@ TEST(what_is_unlocked_before_it_is_told_keeps_no_other_from_being_told)
         for (unsigned i = 0; i < 4; i++)
             if (i != leaves)
                 redlock_mutex_unlock(&mutexes[i]);
+        struct redlock_mutex probe = mutex_of("probe"); /* the client connects again when its backoff is over */
+        test_await(redlock_mutex_try_lock(&probe) == REDLOCK_ACQUIRED);
+        redlock_mutex_unlock(&probe);
     }
 }
 
