@@ -466,6 +466,24 @@ TEST(a_socket_that_was_left_over_is_replaced)
     rmdir(place);
 }
 
+TEST(a_file_that_is_no_socket_stays)
+{
+    char place[PRIVATE_DIRECTORY_MAX], path[PRIVATE_DIRECTORY_MAX + 16];
+    struct error error = ERROR_NONE;
+    struct stat file;
+    private_directory_create(place);
+    snprintf(path, sizeof path, "%s/precious", place);
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_int_equal(write(fd, "data", 4), 4);
+    close(fd);
+    assert_null(server_begin(path, "", NULL, &error));
+    assert_non_null(strstr(error.text, "it is no socket"));
+    assert_int_equal(stat(path, &file), 0);
+    assert_true(S_ISREG(file.st_mode) && file.st_size == 4);
+    unlink(path);
+    rmdir(place);
+}
+
 TEST(a_unix_socket_is_never_open_to_all)
 {
     static const mode_t umasks[] = {0, 0022, 0077};

@@ -565,16 +565,21 @@ static void listener_ready(void *context, int events)
 
 /* --- listening ---------------------------------------------------------------------------------------------------- */
 
-/* A socket whose process died is still there as a file, and refuses. */
-static bool is_left_over(const struct http_address *address)
+/* A socket whose process died is still there as a file, and refuses; so does any other file. What is in the way else:
+ * EADDRINUSE or EEXIST. */
+static int obstacle_of(const struct http_address *address)
 {
+    const char *path = ((const struct sockaddr_un *)&address->bytes)->sun_path;
+    struct stat file;
     if (address->bytes.ss_family != AF_UNIX)
-        return false;
+        return EADDRINUSE;
+    if (lstat(path, &file) == 0 && !S_ISSOCK(file.st_mode))
+        return EEXIST;
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     bool refuses = connect(fd, (const struct sockaddr *)&address->bytes, address->length) != 0 && errno == ECONNREFUSED;
     if (fd >= 0)
         close(fd);
-    return refuses;
+    return refuses ? 0 : EADDRINUSE;
 }
 
 /* The file of a unix socket gets the mode of its descriptor without the bits of the umask, which belongs to all
@@ -588,10 +593,9 @@ static bool address_bind(int fd, const struct http_address *address)
         return false;
     bool is_bound = bind(fd, to, address->length) == 0;
     if (!is_bound && errno == EADDRINUSE) {
-        if (is_left_over(address))
-            is_bound = unlink(path) == 0 && bind(fd, to, address->length) == 0;
-        else
-            errno = EADDRINUSE;
+        int obstacle = obstacle_of(address);
+        is_bound = obstacle == 0 && unlink(path) == 0 && bind(fd, to, address->length) == 0;
+        errno = obstacle != 0 ? obstacle : errno;
     }
     return is_bound && (!is_path || chmod(path, 0660) == 0);
 }
@@ -610,6 +614,7 @@ static bool listener_open(struct listener *listener, const char *text, struct er
         int code = errno;
         error_set(error, "cannot listen on %s: %s%s", http_address_text(address, &name), strerror(code),
                   code == EADDRINUSE ? "; another program, or another worker, has this address: choose another one"
+                  : code == EEXIST   ? "; it is no socket, so it stays: choose another path"
                                      : "");
         buffer_fini(&name);
         return false;
