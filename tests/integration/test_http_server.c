@@ -4,12 +4,15 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include "base/buffer.h"
 #include "tests/support/loop_until.h"
@@ -23,6 +26,7 @@ enum { CONNECTIONS_MAX = 16 };
 static struct http_server *server;
 static struct http_exchange *stream, *kept;
 static mode_t mode_at_first;
+static int send_room; /* bytes; 0: as the kernel likes it */
 static unsigned streams_closed, kept_closed;
 
 /* Instead of libc's: what others could do with the file until now. */
@@ -31,6 +35,15 @@ int chmod(const char *path, mode_t mode)
     struct stat file;
     mode_at_first = stat(path, &file) == 0 ? file.st_mode & 07777 : 0;
     return fchmodat(AT_FDCWD, path, mode, 0);
+}
+
+/* Instead of libc's: a small buffer of the kernel, as a slow link has it. */
+int accept4(int listener, struct sockaddr *peer, socklen_t *length, int flags)
+{
+    int fd = (int)syscall(SYS_accept4, listener, peer, length, flags);
+    if (fd >= 0 && send_room > 0)
+        assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &send_room, sizeof send_room), 0);
+    return fd;
 }
 
 static void hello_get(void *context, struct http_exchange *exchange)
@@ -350,6 +363,27 @@ TEST(a_client_that_does_not_read_takes_no_memory)
     assert_true(http_stream_write(stream, piece, sizeof piece));
     buffer_fini(&answer);
     close(fd);
+}
+
+/* The kernel takes little at a time, so there is no moment in which all was sent. */
+TEST(a_client_that_reads_slowly_takes_no_memory)
+{
+    enum { PIECE = 32 * 1024, PIECES = 200, MORE_AT_MOST = 2 * 1024 * 1024 };
+    static char piece[PIECE], taken[PIECE];
+    int fd = client_connect();
+    send_room = 8 * 1024;
+    client_send(fd, "GET /stream HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    loop_await(loop, stream != NULL);
+    send_room = 0;
+    while (http_stream_write(stream, piece, sizeof piece))
+        loop_for(loop, NS_PER_MS);
+    size_t before = mallinfo2().uordblks + mallinfo2().hblkhd;
+    for (unsigned i = 0; i < PIECES; i++)
+        loop_await(loop,
+                   http_stream_write(stream, piece, sizeof piece) || recv(fd, taken, sizeof taken, MSG_DONTWAIT) == -2);
+    assert_true(mallinfo2().uordblks + mallinfo2().hblkhd < before + MORE_AT_MOST);
+    close(fd);
+    loop_await(loop, streams_closed == 1);
 }
 
 TEST(streams_leave_connections_for_others)

@@ -231,6 +231,8 @@ bool http_stream_write(struct http_exchange *exchange, const void *bytes, size_t
         return false;
     if (waiting == 0)
         limit_set(exchange, ANSWER_NS);
+    buffer_drop_front(&exchange->out, exchange->sent); /* or it grows as long as the client never takes all */
+    exchange->sent = 0;
     buffer_append(&exchange->out, bytes, length);
     send_soon(exchange);
     return true;
