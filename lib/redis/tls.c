@@ -48,6 +48,7 @@ struct tls_context {
     char *name;
     SSL_CTX *loaded;                         /* NULL: never yet */
     struct file_version versions[TLS_FILES]; /* that were tried last */
+    bool has_failed;                         /* that attempt, for a reason that may pass without another version */
 };
 
 static void versions_look(const struct redis_tls_options *options, struct file_version versions[TLS_FILES])
@@ -169,17 +170,20 @@ static bool context_renew(struct tls_context *context, struct error *error)
 {
     struct file_version now[TLS_FILES];
     versions_look(&context->options, now);
-    if (context->loaded != NULL && versions_equal(now, context->versions))
+    bool is_same = versions_equal(now, context->versions);
+    if (context->loaded != NULL && is_same && !context->has_failed)
         return true;
     memcpy(context->versions, now, sizeof now);
     struct error reason = ERROR_NONE;
     SSL_CTX *made = files_load(&context->options, &reason);
+    context->has_failed = made == NULL;
     if (made == NULL && context->loaded == NULL)
         return error_set(error, "%s", reason.text);
     char name[LOG_QUOTE_MAX], quoted[LOG_QUOTE_MAX];
     if (made == NULL) {
-        log_event(LOG_ERROR, "tls_reload_failed", "node=%s reason=%s advice=\"what was read before is still used\"",
-                  log_value(context->name, name), log_value(reason.text, quoted));
+        log_event(is_same ? LOG_DEBUG : LOG_ERROR, "tls_reload_failed",
+                  "node=%s reason=%s advice=\"what was read before is still used\"", log_value(context->name, name),
+                  log_value(reason.text, quoted));
         return true;
     }
     if (context->loaded != NULL)

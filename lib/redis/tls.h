@@ -16,7 +16,7 @@
  *
  * A context holds what was read from the files. It is read again when a file has changed, which is looked at for each
  * new connection: a certificate is renewed by replacing its file. If the new files cannot be used, the context that was
- * read before goes on, and the reason is logged once for each change.
+ * read before goes on, each new connection tries them again, and the reason is logged once for each change.
  *
  * Nothing blocks but the reading of these files. Threads: the loop's only. If the process dies, the peer sees the
  * connection close. */

@@ -5,9 +5,11 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "redis/tls.h"
 #include "tests/support/authority.h"
+#include "tests/support/log_capture.h"
 
 enum { HOUR_S = 3600 };
 
@@ -227,6 +229,37 @@ TEST(a_server_that_holds_our_certificate_for_revoked)
     if (ended == TLS_OPEN) /* with TLS 1.3 our side is ready before the server has looked */
         assert_int_equal(tls_read(client, text, sizeof text, &error), -1);
     assert_contains(error.text, "certificate revoked");
+}
+
+static unsigned times_in(const char *text, const char *part)
+{
+    unsigned times = 0;
+    for (; (text = strstr(text, part)) != NULL; text++)
+        times++;
+    return times;
+}
+
+/* The files have not changed since the attempt that failed. */
+TEST(files_that_could_not_be_opened_are_read_again)
+{
+    struct rlimit before, few;
+    size_t length;
+    begin();
+    authority_issue(authority, "client", "renewed", HOUR_S);
+    log_capture_begin();
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    few = before;
+    few.rlim_cur = 3; /* all of them are in use */
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    for (int i = 0; i < 3; i++)
+        tls_destroy(tls_create(context, "server.example", &error));
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_false(error_is_set(&error));
+    for (int i = 0; i < 3; i++)
+        tls_destroy(tls_create(context, "server.example", &error));
+    const char *told = log_capture_end(&length);
+    assert_int_equal(times_in(told, "tls_reload_failed"), 1);
+    assert_int_equal(times_in(told, "tls_reloaded"), 1);
 }
 
 RUN_TESTS_WITH(set_up, tear_down)
