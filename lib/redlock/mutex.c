@@ -373,6 +373,8 @@ static enum redlock_answer lock_or_enter(struct asking *asking)
     int64_t retries_ms = (int64_t)(terms->tries - 1) * (terms->retry_delay_ms + terms->retry_jitter_ms);
     int64_t until_ns = monotonic_after_ms(terms->wait_ms > 0 ? terms->wait_ms : retries_ms);
     for (;;) {
+        if (is_cancelled(asking))
+            return refuse(mutex, REDLOCK_CANCELLED, "given up before it was acquired");
         switch (owner_judge(asking, &hold)) {
         case REENTRY_NEW:
             return mutex->hold == NULL ? acquire(asking)
@@ -391,8 +393,6 @@ static enum redlock_answer lock_or_enter(struct asking *asking)
         case REENTRY_UNDECIDED:
             break;
         }
-        if (is_cancelled(asking))
-            return refuse(mutex, REDLOCK_CANCELLED, "given up before it was acquired");
         if (!wait_for_change(asking->client, until_ns))
             return refuse(mutex, REDLOCK_BUSY, "another thread of its owner is asking for it");
         wait_shorten(asking, until_ns);

@@ -330,6 +330,62 @@ TEST(another_thread_can_cancel_an_attempt)
     assert_int_equal(redlock_mutex_unlock(&other), REDLOCK_RELEASED);
 }
 
+/* A call that locks, on a thread of its own. */
+struct attempt {
+    struct redlock_mutex mutex;
+    pthread_t thread;
+    enum redlock_answer answer;
+    _Atomic bool has_ended;
+};
+
+static void *attempt_run(void *argument)
+{
+    struct attempt *attempt = argument;
+    attempt->answer = redlock_mutex_lock(&attempt->mutex);
+    attempt->has_ended = true;
+    return NULL;
+}
+
+/* It waits when this returns. */
+static void attempt_start(struct attempt *attempt)
+{
+    assert_int_equal(pthread_create(&attempt->thread, NULL, attempt_run, attempt), 0);
+    poll(NULL, 0, 500);
+    assert_false(attempt->has_ended);
+}
+
+static void attempt_was_cancelled(struct attempt *attempt)
+{
+    pthread_join(attempt->thread, NULL);
+    assert_int_equal(attempt->answer, REDLOCK_CANCELLED);
+    assert_contains(attempt->mutex.reason, "given up");
+}
+
+static struct attempt attempt_with_delay(struct redlock_owner *owner)
+{
+    struct attempt attempt = {.mutex = mutex_of_owner("r", owner)};
+    attempt.mutex.terms.tries = 2;
+    attempt.mutex.delay_ms = delay_of;
+    attempt.mutex.context = delays;
+    delays[1] = 3600000;
+    return attempt;
+}
+
+TEST(threads_of_an_owner_can_be_cancelled_at_once)
+{
+    struct redlock_owner owner = {0};
+    struct attempt first = attempt_with_delay(&owner), second = {.mutex = mutex_of_owner("r", &owner)};
+    second.mutex.terms.wait_ms = 60000;
+    ask_first(NODES, "SET lock:r somebody PX 3600000");
+    attempt_start(&first);
+    attempt_start(&second); /* it waits for the first */
+    redlock_mutex_cancel(&first.mutex);
+    redlock_mutex_cancel(&second.mutex);
+    attempt_was_cancelled(&first);
+    attempt_was_cancelled(&second);
+    ask_first(NODES, "DEL lock:r");
+}
+
 /* --- owners ------------------------------------------------------------------------------------------------------- */
 
 TEST(an_owner_enters_again_with_the_same_token)
