@@ -71,19 +71,14 @@ static void held_event(struct redlock_lock *lock, void *context, const struct re
 static void acquire_deliver(struct loop_message *message)
 {
     struct redlock_held *held = list_owner(message, struct redlock_held, message);
-    struct redlock_group *group = held->client->group;
-    if (!redlock_request_check(held->request, group->key_prefix, held->reason, sizeof held->reason)) {
-        held->answer = REDLOCK_INVALID;
-        sem_post(&held->decided);
-        return;
-    }
-    if (held->gives_up) {
+    if (held->gives_up || held->client->close_by.ns != 0) {
         held->answer = REDLOCK_CANCELLED;
+        snprintf(held->reason, sizeof held->reason, "given up before any lock node was asked");
         sem_post(&held->decided);
         return;
     }
     held->asks = true;
-    held->lock = redlock_lock_create(group, held->terms, held_event, held);
+    held->lock = redlock_lock_create(held->client->group, held->terms, held_event, held);
     bool is_taken = redlock_lock_acquire(held->lock, held->request);
     invariant(is_taken);
 }
@@ -139,11 +134,20 @@ static void settle_fire(struct loop_timer *timer)
         loop_timer_set(client->loop, timer, loop_after(client->loop, POLL_NS));
 }
 
+static bool has_lockers(struct redlock_client *client)
+{
+    pthread_mutex_lock(&client->lock);
+    bool has_some = client->lockers > 0;
+    pthread_mutex_unlock(&client->lock);
+    return has_some;
+}
+
+/* Threads that give up still look at the client. */
 static void close_fire(struct loop_timer *timer)
 {
     struct redlock_client *client = list_owner(timer, struct redlock_client, poll_timer);
     struct instant now = loop_now(client->loop);
-    if (redlock_group_busy(client->group) > 0 && instant_before(now, client->close_by)) {
+    if (has_lockers(client) || (redlock_group_busy(client->group) > 0 && instant_before(now, client->close_by))) {
         loop_timer_set(client->loop, timer, instant_after(now, POLL_NS));
         return;
     }
@@ -243,6 +247,10 @@ void redlock_client_close(struct redlock_client *client)
 {
     if (!client_is_ours(client))
         return;
+    pthread_mutex_lock(&client->lock);
+    client->is_closing = true;
+    pthread_cond_broadcast(&client->changed);
+    pthread_mutex_unlock(&client->lock);
     client->close_message.deliver = close_deliver;
     loop_post(client->loop, &client->close_message);
     pthread_join(client->thread, NULL);
@@ -281,7 +289,9 @@ enum redlock_answer held_acquire(struct redlock_held *held, const struct redlock
     struct redlock_terms checked = {0};
     if (terms != NULL)
         checked = *terms;
-    if (!redlock_terms_fit(&checked, held->client->group->slowest_timeout_ns, reason, reason_size))
+    const struct redlock_group *group = held->client->group;
+    if (!redlock_terms_fit(&checked, group->slowest_timeout_ns, reason, reason_size) ||
+        !redlock_request_check(request, group->key_prefix, reason, reason_size))
         return REDLOCK_INVALID;
     held->terms = &checked;
     held->request = request;

@@ -22,6 +22,8 @@ struct redlock_client {
     struct loop_message close_message;
     struct instant close_by;
     pthread_mutex_t lock;                       /* of what mutex.c keeps; nobody waits for the loop with it */
+    unsigned lockers;                           /* threads that lock a mutex now */
+    bool is_closing;                            /* they give up */
     pthread_cond_t changed;                     /* by CLOCK_MONOTONIC: after a leave, a cancel or a callback */
     struct told_list told_here, told_elsewhere; /* mutexes with news: for our thread, or for dispatch */
     struct loop_message tell_message;           /* another thread has found somebody for told_here */

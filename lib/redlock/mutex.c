@@ -268,7 +268,7 @@ static int64_t monotonic_after_ms(int64_t ms)
 
 static bool is_cancelled(const struct asking *asking)
 {
-    return asking->mutex->cancels != asking->cancels;
+    return asking->client->is_closing || asking->mutex->cancels != asking->cancels;
 }
 
 /* Under the lock: until something changed. False once the time is over. */
@@ -436,6 +436,7 @@ static enum redlock_answer lock_on(struct redlock_mutex *mutex, const struct red
     struct redlock_owner *owner = mutex->owner;
     enum redlock_answer answer = REDLOCK_INVALID;
     pthread_mutex_lock(&asking.client->lock);
+    asking.client->lockers++;
     asking.cancels = mutex->cancels;
     if (owner != NULL && owner->holds == NULL)
         owner->client = asking.client;
@@ -443,6 +444,7 @@ static enum redlock_answer lock_on(struct redlock_mutex *mutex, const struct red
         (void)refuse(mutex, REDLOCK_INVALID, "its owner has locks of another client");
     else
         answer = lock_or_enter(&asking);
+    asking.client->lockers--;
     pthread_mutex_unlock(&asking.client->lock);
     return answer;
 }

@@ -216,7 +216,7 @@ struct redlock_held;   /* one lock that is held */
 REDLOCK_API struct redlock_client *redlock_client_open(const struct redlock_options *options, char *reason,
                                                        size_t reason_size);
 /* Release every lock first. Waits until releases in the background are on their way. Calls that still wait for a lock
- * return CANCELLED. */
+ * return CANCELLED; those of mutexes have returned before. */
 REDLOCK_API void redlock_client_close(struct redlock_client *client);
 
 /* Any thread. Blocks for at most tries x (the slowest node's present timeout + retry delay + jitter), or with `wait_ms`

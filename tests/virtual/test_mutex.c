@@ -386,6 +386,30 @@ TEST(threads_of_an_owner_can_be_cancelled_at_once)
     ask_first(NODES, "DEL lock:r");
 }
 
+TEST(closing_the_client_cancels_all_attempts)
+{
+    struct redlock_owner owner = {0};
+    struct attempt attempts[] = {
+        {.mutex = mutex_of("r")},               /* waits for somebody else, */
+        {.mutex = mutex_of("r")},               /* for another thread, */
+        attempt_with_delay(&owner),             /* for its own delay, */
+        {.mutex = mutex_of_owner("r", &owner)}, /* for another thread of its owner */
+    };
+    enum { COUNT = sizeof attempts / sizeof attempts[0] };
+    ask_first(NODES, "SET lock:r somebody PX 3600000");
+    for (unsigned i = 0; i < COUNT; i++) {
+        if (attempts[i].mutex.delay_ms == NULL)
+            attempts[i].mutex.terms.wait_ms = INT64_MAX;
+        attempt_start(&attempts[i]);
+    }
+    redlock_client_close(client);
+    for (unsigned i = 0; i < COUNT; i++)
+        attempt_was_cancelled(&attempts[i]);
+    ask_first(NODES, "DEL lock:r");
+    client = redlock_client_open(&cluster.options, reason, sizeof reason);
+    assert_non_null(client);
+}
+
 /* --- owners ------------------------------------------------------------------------------------------------------- */
 
 TEST(an_owner_enters_again_with_the_same_token)
