@@ -243,13 +243,22 @@ static void hold_free(struct redlock_hold *hold)
     free(hold);
 }
 
+/* What has no limit is the first place. */
+static unsigned first_if_none(unsigned place)
+{
+    return place > 0 ? place : 1;
+}
+
 static enum reentry owner_judge(const struct asking *asking, struct redlock_hold **hold_out)
 {
     const struct redlock_owner *owner = asking->mutex->owner;
+    const struct reentry_wish wish = {.names = asking->names,
+                                      .name_count = asking->name_count,
+                                      .is_shared = asking->request.shared,
+                                      .limit = first_if_none(asking->request.limit)};
     for (struct redlock_hold *hold = owner != NULL ? owner->holds : NULL; hold != NULL; hold = hold->next) {
         bool in_danger = redlock_held_in_danger(hold->held);
-        enum reentry judged =
-            reentry_judge(&hold->rule, asking->names, asking->name_count, asking->request.shared, in_danger);
+        enum reentry judged = reentry_judge(&hold->rule, &wish, in_danger);
         *hold_out = hold;
         if (judged != REENTRY_NEW)
             return judged;
@@ -331,6 +340,7 @@ static enum redlock_answer acquire(const struct asking *asking)
     enum redlock_answer answer = has_delays ? ask_with_delays(asking, hold) : ask_nodes(asking, hold, &asking->terms);
     if (answer == REDLOCK_ACQUIRED) {
         hold->rule.is_acquired = true;
+        hold->rule.place = first_if_none(redlock_held_place(hold->held));
         mutex->hold = hold;
         mutex->entries = 1;
         pthread_cond_broadcast(&asking->client->changed);
@@ -388,6 +398,9 @@ static enum redlock_answer lock_or_enter(struct asking *asking)
         case REENTRY_UPGRADE:
             return refuse(mutex, REDLOCK_INVALID,
                           "its owner has it for reading: unlock it before it is locked to write");
+        case REENTRY_BEYOND:
+            return refuse(mutex, REDLOCK_INVALID,
+                          "its owner has a place beyond this limit: unlock it before another is locked");
         case REENTRY_DANGER:
             return refuse(mutex, REDLOCK_IN_DANGER, "its owner has it, and it is in danger or lost: unlock it first");
         case REENTRY_UNDECIDED:
@@ -529,7 +542,7 @@ enum redlock_ending redlock_mutex_unlock(struct redlock_mutex *mutex)
 
 static struct redlock_held *held_of(const struct redlock_mutex *mutex)
 {
-    return mutex != NULL && mutex->hold != NULL ? mutex->hold->held : NULL;
+    return mutex != NULL && client_is_ours(mutex->client) && mutex->hold != NULL ? mutex->hold->held : NULL;
 }
 
 /* One thread at a time asks the nodes about a hold. */
@@ -589,7 +602,8 @@ uint64_t redlock_mutex_token(const struct redlock_mutex *mutex)
 
 unsigned redlock_mutex_place(const struct redlock_mutex *mutex)
 {
-    return redlock_held_place(held_of(mutex));
+    const struct redlock_held *held = held_of(mutex);
+    return held != NULL && mutex->limit > 1 ? first_if_none(redlock_held_place(held)) : 0;
 }
 
 int redlock_mutex_lost_fd(struct redlock_mutex *mutex)

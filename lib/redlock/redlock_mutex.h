@@ -31,7 +31,8 @@
  * All entries share one lock: its token, its ttl as it is, and its end. Once it is in danger or lost, it can only be
  * left (REDLOCK_IN_DANGER). An owner that has some of the names and wants others as well is refused
  * (REDLOCK_INVALID), because it might wait for itself. So is one that reads and wants to write; one that writes may
- * enter to read. Another owner waits like another program.
+ * enter to read. And so is one that has a place beyond the limit that it wants now: without a limit it wants the first.
+ * Another owner waits like another program.
  *
  * Readers. Any number of `shared` mutexes of a name may be locked at once, and none that is not (redlock_request):
  *

@@ -22,8 +22,9 @@ static int child_check(struct redlock_mutex *mutex, struct redlock_held *held)
     redlock_client_counters(client, &counters);
     if (redlock_mutex_unlock(mutex) != REDLOCK_NOT_HELD || redlock_mutex_valid_for_ms(mutex) != 0 ||
         redlock_mutex_valid_until_ms(mutex) != 0 || !redlock_mutex_in_danger(mutex) ||
-        redlock_mutex_token(mutex) != 0 || redlock_mutex_lost_fd(mutex) != -1 || redlock_mutex_touch(mutex) ||
-        redlock_mutex_lock(mutex) != REDLOCK_INVALID || redlock_mutex_lock(&other) != REDLOCK_INVALID)
+        redlock_mutex_token(mutex) != 0 || redlock_mutex_place(mutex) != 0 || redlock_mutex_lost_fd(mutex) != -1 ||
+        redlock_mutex_touch(mutex) || redlock_mutex_lock(mutex) != REDLOCK_INVALID ||
+        redlock_mutex_lock(&other) != REDLOCK_INVALID)
         return 1;
     if (redlock_held_valid_for_ms(held) != 0 || redlock_held_verify(held) || redlock_held_extend(held, 1000, NULL, 0) ||
         redlock_held_token(held) != 0 || redlock_client_release(held, REDLOCK_BACKGROUND) != REDLOCK_NOT_HELD ||
@@ -47,6 +48,7 @@ TEST(a_child_after_fork_does_nothing_to_the_locks_of_its_parent)
     struct redlock_mutex mutex = mutex_of("r");
     struct redlock_request request = {.resources = &name, .resource_count = 1};
     struct redlock_held *held = NULL;
+    mutex.limit = 2;
     assert_int_equal(redlock_mutex_lock(&mutex), REDLOCK_ACQUIRED);
     assert_int_equal(redlock_client_acquire(client, NULL, &request, &held, NULL, 0), REDLOCK_ACQUIRED);
     pid_t child = fork();

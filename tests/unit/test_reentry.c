@@ -10,13 +10,16 @@
     }
 #define COUNT(list) (unsigned)(sizeof(list) / sizeof(list)[0])
 #define JUDGE(hold, in_danger, ...)                                                                                    \
-    reentry_judge(&(hold), NAMES(__VA_ARGS__), COUNT(((const char *[]){__VA_ARGS__})), false, in_danger)
+    reentry_judge(&(hold),                                                                                             \
+                  &(struct reentry_wish){NAMES(__VA_ARGS__), COUNT(((const char *[]){__VA_ARGS__})), false, 1},        \
+                  in_danger)
 
 static const char *const held_names[] = {"a", "c", "e"};
 
 static struct reentry_hold hold_of(bool is_acquired)
 {
-    return (struct reentry_hold){.names = held_names, .name_count = 3, .is_acquired = is_acquired, .entries = 1};
+    return (struct reentry_hold){
+        .names = held_names, .name_count = 3, .is_acquired = is_acquired, .place = is_acquired, .entries = 1};
 }
 
 TEST(the_same_names_or_a_part_of_them_enter_again)
@@ -56,11 +59,27 @@ TEST(nobody_enters_after_danger)
 TEST(a_reader_does_not_become_a_writer)
 {
     struct reentry_hold hold = hold_of(true);
-    assert_int_equal(reentry_judge(&hold, held_names, 1, true, false), REENTRY_AGAIN);
+    const struct reentry_wish to_read = {held_names, 1, true, 1};
+    assert_int_equal(reentry_judge(&hold, &to_read, false), REENTRY_AGAIN);
     hold.is_shared = true;
-    assert_int_equal(reentry_judge(&hold, held_names, 1, true, false), REENTRY_AGAIN);
+    assert_int_equal(reentry_judge(&hold, &to_read, false), REENTRY_AGAIN);
     assert_int_equal(JUDGE(hold, false, "a"), REENTRY_UPGRADE);
     assert_int_equal(JUDGE(hold, false, "b"), REENTRY_NEW);
+}
+
+TEST(a_place_beyond_the_limit_is_another_lock)
+{
+    struct reentry_hold hold = hold_of(true);
+    struct reentry_wish wish = {held_names, 1, false, 1};
+    hold.name_count = 1;
+    hold.place = 2;
+    assert_int_equal(reentry_judge(&hold, &wish, false), REENTRY_BEYOND);
+    wish.limit = 2;
+    assert_int_equal(reentry_judge(&hold, &wish, false), REENTRY_AGAIN);
+    wish.limit = 3;
+    assert_int_equal(reentry_judge(&hold, &wish, false), REENTRY_AGAIN);
+    hold.place = 1;
+    assert_int_equal(reentry_judge(&hold, &wish, false), REENTRY_AGAIN);
 }
 
 TEST(an_attempt_of_the_owner_is_waited_for)

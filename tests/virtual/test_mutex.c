@@ -495,6 +495,32 @@ TEST(an_owner_that_reads_does_not_become_a_writer)
     assert_int_equal(redlock_mutex_unlock(&reader), REDLOCK_RELEASED);
 }
 
+TEST(an_owner_enters_only_a_place_that_it_may_have)
+{
+    struct redlock_owner owner = {0};
+    struct redlock_mutex other = mutex_of("r"), mutex = mutex_of_owner("r", &owner), again = mutex;
+    lock(&other); /* it has the first place */
+    mutex.limit = 2;
+    lock(&mutex);
+    assert_int_equal(redlock_mutex_place(&mutex), 2);
+    assert_int_equal(redlock_mutex_lock(&again), REDLOCK_INVALID);
+    assert_contains(again.reason, "a place beyond");
+    again.limit = 3;
+    lock(&again);
+    assert_int_equal(redlock_mutex_place(&again), 2);
+    assert_int_equal(redlock_mutex_unlock(&again), REDLOCK_STILL_HELD);
+    assert_int_equal(redlock_mutex_unlock(&mutex), REDLOCK_RELEASED);
+    assert_int_equal(redlock_mutex_unlock(&other), REDLOCK_RELEASED);
+    mutex.limit = 0;
+    lock(&mutex); /* what has no limit has the first place */
+    lock(&again);
+    assert_int_equal(redlock_mutex_place(&mutex), 0);
+    assert_int_equal(redlock_mutex_place(&again), 1);
+    assert_int_equal(redlock_mutex_unlock(&mutex), REDLOCK_STILL_HELD);
+    assert_int_equal(redlock_mutex_unlock(&again), REDLOCK_RELEASED);
+    assert_int_equal(redlock_mutex_place(&again), 0);
+}
+
 TEST(nobody_enters_after_danger)
 {
     struct redlock_owner owner = {0};
