@@ -79,10 +79,11 @@ struct redlock_mutex {
     /* How long to wait before the next attempt, after so many: instead of the delay and jitter of the terms. Runs on
      * the thread that locks. Such a waiter has no place in the line of this process. */
     int64_t (*delay_ms)(struct redlock_mutex *mutex, unsigned attempts);
-    /* Called once each for danger and loss while it is locked, one after the other, and not after redlock_mutex_unlock
-     * has returned. It runs on the thread of the client, where it may ask about a lock or cancel, but must not block,
-     * lock, extend or unlock. Or, with `is_dispatched`, inside redlock_client_dispatch, where it may do all that. The
-     * clock alone decides: a call may come late, so go by redlock_mutex_valid_for_ms or redlock_mutex_lost_fd. */
+    /* Called for each danger, and once for loss, while it is locked, one after the other, and not after
+     * redlock_mutex_unlock has returned. A danger has passed when redlock_mutex_in_danger says no. It runs on the
+     * thread of the client, where it may ask about a lock or cancel, but must not block, lock, extend or unlock. Or,
+     * with `is_dispatched`, inside redlock_client_dispatch, where it may do all that. The clock alone decides: a call
+     * may come late, so go by redlock_mutex_valid_for_ms or redlock_mutex_lost_fd. */
     void (*told)(struct redlock_mutex *mutex, enum redlock_news news);
     bool is_dispatched;
     void *context;                    /* for the callbacks */

@@ -662,6 +662,24 @@ TEST(a_callback_is_told_of_danger_and_loss)
     assert_int_equal(calm.dangers + calm.losses, 0);
 }
 
+TEST(a_callback_is_told_of_every_danger)
+{
+    struct told told = {0};
+    struct redlock_mutex mutex = mutex_of("r");
+    mutex.terms.ttl_ms = 20000;
+    mutex.told = note;
+    mutex.context = &told;
+    lock(&mutex);
+    for (unsigned dangers = 1; dangers <= 2; dangers++) {
+        pause_first(QUORUM);
+        test_await(told.dangers == dangers);
+        resume_first(QUORUM);
+        test_await(!redlock_mutex_in_danger(&mutex));
+    }
+    assert_int_equal(told.losses, 0);
+    assert_int_equal(redlock_mutex_unlock(&mutex), REDLOCK_RELEASED);
+}
+
 TEST(a_callback_can_run_where_the_program_wants)
 {
     struct told told = {0}, second = {0}, early = {.unlocks = true}, never = {0};
