@@ -243,9 +243,23 @@ bool client_is_ours(const struct redlock_client *client)
     return client != NULL && client->process == getpid();
 }
 
+static bool is_thread_of(const struct redlock_client *client)
+{
+    return pthread_equal(client->thread, pthread_self());
+}
+
+const char *client_refusal(const struct redlock_client *client)
+{
+    if (client == NULL)
+        return "the client is NULL";
+    if (!client_is_ours(client))
+        return "a parent process opened the client: open another one here";
+    return is_thread_of(client) ? "a callback on the thread of the client must not wait for it" : NULL;
+}
+
 void redlock_client_close(struct redlock_client *client)
 {
-    if (!client_is_ours(client))
+    if (client_refusal(client) != NULL)
         return;
     pthread_mutex_lock(&client->lock);
     client->is_closing = true;
@@ -264,6 +278,10 @@ void redlock_client_counters(struct redlock_client *client, struct redlock_count
         *counters = (struct redlock_counters){0};
     if (!client_is_ours(client) || counters == NULL)
         return;
+    if (is_thread_of(client)) {
+        *counters = *redlock_group_counters(client->group);
+        return;
+    }
     struct redlock_held question = {.client = client, .counters = counters};
     sem_init(&question.decided, 0, 0);
     held_post(&question, count_deliver);
@@ -333,8 +351,9 @@ enum redlock_answer redlock_client_acquire(struct redlock_client *client, const 
         redlock_refuse(reason, reason_size, "NULL is given as %s", missing);
         return REDLOCK_INVALID;
     }
-    if (!client_is_ours(client)) {
-        redlock_refuse(reason, reason_size, CLIENT_OF_PARENT);
+    const char *refusal = client_refusal(client);
+    if (refusal != NULL) {
+        redlock_refuse(reason, reason_size, "%s", refusal);
         return REDLOCK_INVALID;
     }
     struct redlock_held *held = held_create(client, NULL, NULL);
@@ -397,15 +416,16 @@ static bool verify(struct redlock_held *held, int64_t extend_ns)
 
 bool redlock_held_verify(struct redlock_held *held)
 {
-    return is_ours(held) && verify(held, 0);
+    return held != NULL && client_refusal(held->client) == NULL && verify(held, 0);
 }
 
 bool redlock_held_extend(struct redlock_held *held, int64_t ms, char *reason, size_t reason_size)
 {
     if (held == NULL)
         return redlock_refuse(reason, reason_size, "NULL is given as what is held");
-    if (!is_ours(held))
-        return redlock_refuse(reason, reason_size, CLIENT_OF_PARENT);
+    const char *refusal = client_refusal(held->client);
+    if (refusal != NULL)
+        return redlock_refuse(reason, reason_size, "%s", refusal);
     if (ms <= 0)
         return redlock_refuse(reason, reason_size, "it can be extended by at least 1 ms");
     return verify(held, ns_from_ms(ms)) || redlock_refuse(reason, reason_size, "%s", held->reason);
@@ -415,6 +435,8 @@ enum redlock_ending redlock_client_release(struct redlock_held *held, enum redlo
 {
     if (!is_ours(held))
         return REDLOCK_NOT_HELD;
+    if (wait == REDLOCK_AWAIT && is_thread_of(held->client))
+        return REDLOCK_STILL_HELD;
     held->wait = wait;
     held_post(held, release_deliver);
     if (wait == REDLOCK_BACKGROUND)

@@ -32,7 +32,8 @@ struct redlock_client {
     int news_descriptor;                        /* -1: not requested yet */
 };
 
-#define CLIENT_OF_PARENT "a parent process opened the client: open another one here"
+/* Why a call must not wait for the client here; NULL: it may. */
+const char *client_refusal(const struct redlock_client *client);
 /* True in the process that opened it. False if it is NULL. */
 bool client_is_ours(const struct redlock_client *client);
 

@@ -417,12 +417,9 @@ static bool asking_begin(struct asking *asking, struct redlock_mutex *mutex, con
 {
     char *reason = mutex->reason;
     size_t size = sizeof mutex->reason;
-    if (mutex->client == NULL)
-        return redlock_refuse(reason, size, "the client is NULL");
-    if (!client_is_ours(mutex->client))
-        return redlock_refuse(reason, size, CLIENT_OF_PARENT);
-    if (pthread_equal(mutex->client->thread, pthread_self()))
-        return redlock_refuse(reason, size, "a callback on the thread of the client must not lock");
+    const char *refusal = client_refusal(mutex->client);
+    if (refusal != NULL)
+        return redlock_refuse(reason, size, "%s", refusal);
     if (mutex->name != NULL && mutex->name_count > 0)
         return redlock_refuse(reason, size, "it has a name and names: set one of them");
     *asking = (struct asking){.mutex = mutex, .client = mutex->client, .terms = *terms};
@@ -520,8 +517,9 @@ enum redlock_ending redlock_mutex_unlock(struct redlock_mutex *mutex)
     struct redlock_client *client = mutex->client;
     struct redlock_hold *hold = mutex->hold;
     mutex->reason[0] = '\0';
-    if (pthread_equal(client->thread, pthread_self())) {
-        (void)refuse(mutex, REDLOCK_INVALID, "a callback on the thread of the client must not unlock");
+    const char *refusal = client_refusal(client);
+    if (refusal != NULL) {
+        (void)refuse(mutex, REDLOCK_INVALID, refusal);
         return REDLOCK_STILL_HELD;
     }
     pthread_mutex_lock(&client->lock);
@@ -563,11 +561,9 @@ bool redlock_mutex_extend(struct redlock_mutex *mutex, int64_t ms)
     mutex->reason[0] = '\0';
     if (mutex->hold == NULL)
         return redlock_refuse(mutex->reason, sizeof mutex->reason, "it is not locked");
-    if (!client_is_ours(mutex->client))
-        return redlock_refuse(mutex->reason, sizeof mutex->reason, CLIENT_OF_PARENT);
-    if (pthread_equal(mutex->client->thread, pthread_self()))
-        return redlock_refuse(mutex->reason, sizeof mutex->reason,
-                              "a callback on the thread of the client must not ask the nodes");
+    const char *refusal = client_refusal(mutex->client);
+    if (refusal != NULL)
+        return redlock_refuse(mutex->reason, sizeof mutex->reason, "%s", refusal);
     asking_turn(mutex->hold, true);
     bool is_held = redlock_held_extend(mutex->hold->held, ms, mutex->reason, sizeof mutex->reason);
     asking_turn(mutex->hold, false);

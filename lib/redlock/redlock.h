@@ -43,6 +43,9 @@
  * released or closed, no time is left, and what the parent holds stays held. The memory stays until the child ends or
  * calls exec. It may open a client of its own.
  *
+ * Each client has a thread of its own, which calls back (redlock_mutex.h). There nothing may wait for the client:
+ * nothing is acquired, verified, extended, released with REDLOCK_AWAIT or closed.
+ *
  * Durations are milliseconds (`_ms`). Texts are copied unless stated otherwise. If the process dies while it holds a
  * lock, nothing needs cleaning up: the keys expire within one ttl. Sources: the Redlock page of redis.io; the edge
  * cases E1 to E51 of the reference, named where they apply. */
@@ -183,7 +186,8 @@ enum redlock_ending {
     REDLOCK_EXPIRED,    /* it had expired or been deleted before */
     REDLOCK_FOREIGN,    /* another client already held it */
     REDLOCK_UNKNOWN,    /* too few nodes answered; the ttl removes what is left (E51) */
-    REDLOCK_STILL_HELD, /* of a mutex: its owner has entered more often than it left */
+    REDLOCK_STILL_HELD, /* a mutex whose owner has entered more often than it left; or the outcome cannot be waited for
+                           on the thread of the client */
     REDLOCK_NOT_HELD,   /* there was nothing to release: it was not locked, or a parent process has it */
 };
 

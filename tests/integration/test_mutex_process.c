@@ -108,15 +108,37 @@ TEST(without_a_descriptor_left_locks_go_on)
 
 static _Atomic enum redlock_answer answered_inside;
 
+static struct redlock_held *held;
+
+static void held_inside(void)
+{
+    const char *name = "t";
+    struct redlock_request request = {.resources = &name, .resource_count = 1};
+    struct redlock_held *none = NULL;
+    struct redlock_counters counters;
+    char why[256];
+    assert_int_equal(redlock_client_acquire(client, NULL, &request, &none, why, sizeof why), REDLOCK_INVALID);
+    assert_contains(why, "must not wait");
+    assert_false(redlock_held_extend(held, 1000, why, sizeof why));
+    assert_contains(why, "must not wait");
+    assert_false(redlock_held_verify(held));
+    redlock_client_counters(client, &counters);
+    assert_int_equal(counters.acquired, 2);
+    redlock_client_close(client);
+    assert_int_equal(redlock_client_release(held, REDLOCK_AWAIT), REDLOCK_STILL_HELD);
+    assert_int_equal(redlock_client_release(held, REDLOCK_BACKGROUND), REDLOCK_RELEASED);
+}
+
 static void block_inside(struct redlock_mutex *mutex, enum redlock_news news)
 {
     struct redlock_mutex *other = mutex->context;
     if (news != REDLOCK_NEWS_DANGER)
         return;
     assert_false(redlock_mutex_touch(mutex));
-    assert_contains(mutex->reason, "must not ask");
+    assert_contains(mutex->reason, "must not wait");
     assert_int_equal(redlock_mutex_unlock(mutex), REDLOCK_STILL_HELD);
-    assert_contains(mutex->reason, "must not unlock");
+    assert_contains(mutex->reason, "must not wait");
+    held_inside();
     answered_inside = redlock_mutex_lock(other);
 }
 
@@ -125,13 +147,17 @@ TEST(a_callback_on_the_thread_of_the_client_cannot_block_it)
     struct redlock_mutex other = mutex_of("s"), mutex = mutex_of("r");
     mutex.told = block_inside;
     mutex.context = &other;
+    const char *name = "u";
+    struct redlock_request request = {.resources = &name, .resource_count = 1};
+    assert_int_equal(redlock_client_acquire(client, NULL, &request, &held, NULL, 0), REDLOCK_ACQUIRED);
     answered_inside = REDLOCK_ACQUIRED;
     assert_int_equal(redlock_mutex_lock(&mutex), REDLOCK_ACQUIRED);
     pause_first(QUORUM);
     test_await(answered_inside == REDLOCK_INVALID);
-    assert_contains(other.reason, "must not lock");
+    assert_contains(other.reason, "must not wait");
     resume_first(QUORUM);
     redlock_mutex_unlock(&mutex);
+    test_await(lock_cluster_keys(&cluster) == 0);
 }
 
 static _Atomic bool is_inside, may_return;
