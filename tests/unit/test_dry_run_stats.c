@@ -107,7 +107,8 @@ TEST(every_ending_is_final_or_not)
     finish(1000, 1000);
     assert_int_equal(result.pushed, FLOW_ENDINGS);
     assert_int_equal(result.ended, FLOW_ENDINGS);
-    assert_int_equal(result.dead, 4); /* dead, refused, invalid, no resource */
+    assert_int_equal(result.failed, 2); /* failed; discarded, because a failure had no retry */
+    assert_int_equal(result.dead, 4);   /* dead, refused, invalid, no resource */
     assert_int_equal(result.skipped, 1);
     assert_int_equal(result.dropped, 1);
     assert_int_equal(result.given_back, 1);

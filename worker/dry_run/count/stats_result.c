@@ -185,7 +185,8 @@ static void totals_fill(const struct stats *stats, struct result *result)
     result->pushed = stats->pushed;
     result->ended = stats->ended;
     result->done = endings[FLOW_DONE];
-    result->failed = endings[FLOW_FAILED];
+    /* Simulated handlers discard nothing themselves: these failed, and have no retry. */
+    result->failed = endings[FLOW_FAILED] + endings[FLOW_DISCARDED];
     result->dead = endings[FLOW_DEAD] + endings[FLOW_REFUSED] + endings[FLOW_INVALID] + endings[FLOW_NO_RESOURCE];
     result->parked = endings[FLOW_PARKED];
     result->skipped = endings[FLOW_SKIPPED];

@@ -111,7 +111,8 @@ struct result {
     char advice[RESULT_ADVICE_MAX][RESULT_TEXT_MAX];
     unsigned advice_count;
     /* totals */
-    uint64_t pushed, ended, done, failed, dead, parked, skipped, dropped, given_back, lost, fence_refusals, overlaps,
+    uint64_t pushed, ended, done, failed /* and are retried, or may not be */, dead, parked, skipped, dropped,
+        given_back, lost, fence_refusals, overlaps,
         overlaps_unfenced /* tokens would not have kept one of the two out */, twice /* ended more than once */,
         left /* not ended */;
     double throughput;

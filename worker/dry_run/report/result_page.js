@@ -264,7 +264,7 @@ function points(section, {what_if: all}) {
 function totals(section, result) {
     const all = [
         ['pushed', 'pushed', ''], ['ended', 'ended', 'for good'], ['done', 'done', ''],
-        ['failed', 'failed', 'as the plan wanted, or because of a lost lock'], ['dead', 'dead', 'failed too often'],
+        ['failed', 'failed', 'and are retried, or have no retry'], ['dead', 'dead', 'failed too often, or could not run'],
         ['parked', 'parked', 'stood in line for a resource'], ['skipped', 'skipped', ''], ['dropped', 'dropped', ''],
         ['given back', 'given_back', 'claimed and not begun'],
         ['ended twice', 'twice', 'taken over from a worker that was not dead'],
