@@ -100,7 +100,7 @@ TEST(the_report_as_text_is_there)
                                         "\nRESOURCE 20/100 ",
                                         "\nNODE ",
                                         "\nHOST ",
-                                        "lock node 3 stopped for 3s",
+                                        "lock3 stood still for 3.0 s",
                                         "\nWHAT IF ",
                                         "THE DRY RUN ITSELF",
                                         "\nholdfast dry-run --private=5",

@@ -75,7 +75,7 @@ TEST(everything_that_is_known_is_told)
                                         "RESOURCE 20/100",
                                         "lock3",
                                         "host-b",
-                                        "lock node 3 stopped for 3s",
+                                        "lock3 stood still for 3.0 s",
                                         "(was not done)",
                                         "WHAT IF",
                                         "took 8.0 % of one processor",

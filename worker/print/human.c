@@ -73,6 +73,8 @@ const char *human_time(double seconds, char out[HUMAN_TEXT_MAX])
 {
     if (!(seconds > 0))
         snprintf(out, HUMAN_TEXT_MAX, "0");
+    else if (seconds < 0.9995e-6)
+        snprintf(out, HUMAN_TEXT_MAX, "%.0f ns", seconds * 1e9);
     else if (seconds < 0.9995e-3)
         snprintf(out, HUMAN_TEXT_MAX, "%.0f us", seconds * 1e6);
     else if (seconds < 0.9995)

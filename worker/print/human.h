@@ -14,7 +14,7 @@ enum { HUMAN_TEXT_MAX = 48 };
 const char *human_count(int64_t count, char out[HUMAN_TEXT_MAX]); /* 1,234,567 */
 const char *human_size(int64_t bytes, char out[HUMAN_TEXT_MAX]);  /* 1.5 MiB */
 const char *human_span(int64_t us, char out[HUMAN_TEXT_MAX]);     /* 250 ms, 3.2 s, 5m, 2h, 3d */
-/* Three digits of what was measured, from seconds: 850 us, 5.30 ms, 1.25 s, 90.0 s, then as human_span. */
+/* Three digits of what was measured, from seconds: 400 ns, 850 us, 5.30 ms, 1.25 s, 90.0 s, then as human_span. */
 const char *human_time(double seconds, char out[HUMAN_TEXT_MAX]);
 /* Three digits of a number or a rate that is not negative: 0.25, 7.30, 613, 12.4k, 3.10M. */
 const char *human_rate(double rate, char out[HUMAN_TEXT_MAX]);

@@ -43,6 +43,7 @@ const count = (number) => String(number).replace(/\B(?=(\d{3})+$)/g, ',');
 
 function time(seconds) {
     if (!(seconds > 0)) return '0';
+    if (seconds < 0.9995e-6) return (seconds * 1e9).toFixed(0) + ' ns';
     if (seconds < 0.9995e-3) return (seconds * 1e6).toFixed(0) + ' us';
     if (seconds < 0.9995) return threeDigits(seconds * 1e3) + ' ms';
     if (seconds < 120) return threeDigits(seconds) + ' s';

@@ -267,8 +267,11 @@ static void faults_write(struct text_writer *writer, const struct result *result
         char lead[24];
         snprintf(lead, sizeof lead, "%7.1f s  ", fault->at < 99999 ? fault->at : 99999);
         plan_fault_about(&fault->fault, &about);
-        writer_format(writer, fault->was_done ? TABLE_PLAIN : TABLE_WARN, lead, "%s%s%s%s", buffer_text(&about),
-                      fault->was_done ? "" : " (was not done)", fault->text[0] != '\0' ? ": " : "", fault->text);
+        if (fault->was_done)
+            writer_text(writer, TABLE_PLAIN, lead, fault->text);
+        else
+            writer_format(writer, TABLE_WARN, lead, "%s (was not done)%s%s", buffer_text(&about),
+                          fault->text[0] != '\0' ? ": " : "", fault->text);
         buffer_fini(&about);
     }
 }
