@@ -116,6 +116,19 @@ TEST(all_is_counted_and_nothing_is_left)
     assert_nothing_is_left();
 }
 
+TEST(what_the_plan_has_fail_is_counted_and_not_told)
+{
+    file_write("fails.conf", "queue_node = { host = \"127.0.0.1\"; };\n"
+                             "classes = ({ class = \"fails\"; program = [\"/bin/true\"]; retry = \"no\"; });\n");
+    run_well("-c %s/fails.conf --private=1 --class fails --for 1s --threads 4 --hold fixed:1ms --failures 0.5 --json",
+             place);
+    file_remove("fails.conf");
+    assert_true(found.dead > 0 && found.done > 0);
+    assert_int_equal(found.dead + found.done, found.pushed);
+    assert_null(strstr(printed.error, "task_ended"));
+    assert_nothing_is_left();
+}
+
 /* --- seeds -------------------------------------------------------------------------------------------------------- */
 
 /* What came for each resource, in the order of their names. */

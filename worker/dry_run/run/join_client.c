@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/log.h"
 #include "base/loop.h"
 #include "base/memory.h"
 #include "queue/keys.h"
@@ -207,9 +206,8 @@ static void worker_ended(void *context, const struct workforce_exit *end)
 static void worker_said(void *context, unsigned number, const char *text)
 {
     struct join_client *client = context;
-    char quoted[LOG_QUOTE_MAX];
     if (client->run->request->says != NULL)
-        fprintf(client->run->request->says, "worker %u: %s\n", number, log_quote(text, quoted));
+        fprintf(client->run->request->says, "worker %u: %s\n", number, text);
 }
 
 static void tick(struct loop_timer *timer)

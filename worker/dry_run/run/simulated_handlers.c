@@ -165,7 +165,7 @@ static int run(hf_job *job, void *state)
     if (!is_over)
         return HF_CANCELLED;
     if (wants_failure)
-        failure_set(&job->outcome.failure, "HF::Simulated", "the plan of the dry run has this run fail");
+        failure_set(&job->outcome.failure, "HF::Simulated", SIMULATED_REASON);
     return wants_failure ? HF_FAIL : HF_OK;
 }
 

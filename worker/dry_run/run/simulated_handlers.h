@@ -28,6 +28,9 @@
 #include "worker/dry_run/run/record_ring.h"
 #include "worker/plugin/plugin.h"
 
+/* Why a run fails that the plan has fail. */
+#define SIMULATED_REASON "the plan of the dry run has this run fail"
+
 /* How long the tasks of a class hold. */
 struct simulated_class {
     const char *name;

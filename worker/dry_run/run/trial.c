@@ -267,13 +267,12 @@ static void worker_ended(void *context, const struct workforce_exit *end)
 static void worker_said(void *context, unsigned number, const char *text)
 {
     struct trial *trial = context;
-    char quoted[LOG_QUOTE_MAX];
     if (trial->lines_told++ > LINES_MAX)
         return;
     if (trial->lines_told > LINES_MAX)
         trial_say(trial, "workers have more to say, which is left out");
     else
-        trial_say(trial, "worker %u: %s", number, log_quote(text, quoted));
+        trial_say(trial, "worker %u: %s", number, text);
 }
 
 static size_t sources_read(struct trial *trial)

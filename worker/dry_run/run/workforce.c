@@ -378,6 +378,13 @@ uint64_t workforce_records_lost(const struct workforce *workforce)
     return lost;
 }
 
+static void line_tell(const struct process *process, char *text,
+                      void (*line)(void *context, unsigned number, const char *text), void *context)
+{
+    if (strstr(text, SIMULATED_REASON) == NULL) /* the report counts those */
+        line(context, process->number, log_defuse(text));
+}
+
 /* Whole lines; the last one of a process that has ended may lack its end. */
 static void lines_tell(struct process *process, bool is_over,
                        void (*line)(void *context, unsigned number, const char *text), void *context)
@@ -386,12 +393,13 @@ static void lines_tell(struct process *process, bool is_over,
     char *end;
     while (lines->length > 0 && (end = memchr(lines->bytes, '\n', lines->length)) != NULL) {
         *end = '\0';
-        line(context, process->number, lines->bytes);
+        line_tell(process, lines->bytes, line, context);
         buffer_drop_front(lines, (size_t)(end - lines->bytes) + 1);
     }
     if (lines->length == 0 || (!is_over && lines->length < LOG_LINE_MAX))
         return;
-    line(context, process->number, buffer_text(lines));
+    buffer_append(lines, "", 1);
+    line_tell(process, lines->bytes, line, context);
     buffer_clear(lines);
 }
 

@@ -55,8 +55,8 @@ size_t workforce_read(struct workforce *workforce, size_t most,
                       void *context);
 /* Records there was no room for, until now. */
 uint64_t workforce_records_lost(const struct workforce *workforce);
-/* The lines of their logs that are there, up to some 16 KiB of each, without the line's end: warnings and errors, and
- * what the zygote of one that was killed says of it. */
+/* The lines of their logs that are there, up to some 16 KiB of each, without the line's end, and fit for a terminal:
+ * warnings and errors, but for failures that the plan wants, and what the zygote of one that was killed says of it. */
 void workforce_read_log(struct workforce *workforce, void (*line)(void *context, unsigned number, const char *text),
                         void *context);
 
