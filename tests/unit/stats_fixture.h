@@ -92,7 +92,9 @@ static inline bool stays(struct stay stay)
                                      .handed_over = stay.handed_over,
                                      .had_refusal = stay.had_refusal,
                                      .was_lost = stay.was_lost}};
-    return stats_record(stats, 0, stay.process, &record, 0);
+    uint64_t outstanding = stats_outstanding(stats);
+    stats_record(stats, 0, stay.process, &record, 0);
+    return stats_outstanding(stats) < outstanding;
 }
 
 static inline bool done(const char *jid, const char *resource, double asked, double locked, double left)
@@ -106,7 +108,7 @@ static inline void event(enum record_kind kind, const char *jid, const char *res
 {
     struct record record = {
         .kind = kind, .event = {.at = at(ms), .jid = jid, .resources = &resource, .resource_count = 1, .token = token}};
-    assert_false(stats_record(stats, 0, process, &record, 0));
+    stats_record(stats, 0, process, &record, 0);
 }
 
 static inline const struct result_resource *resource_named(const char *name)

@@ -25,7 +25,7 @@ static void process_tells(unsigned process, double ms, int64_t cpu_ms, uint64_t 
                                         .extensions = &rounds,
                                         .nodes = nodes,
                                         .node_count = 3}};
-    assert_false(stats_record(stats, 0, process, &record, 0));
+    stats_record(stats, 0, process, &record, 0);
 }
 
 TEST(what_processes_say_is_added_up_over_their_lives)
@@ -266,7 +266,7 @@ static void crash(unsigned host, const char *class_name, int signal, bool hangs)
 {
     const struct record record = {.kind = RECORD_CRASH,
                                   .crash = {.at = at(10), .class_name = class_name, .signal = signal, .hangs = hangs}};
-    assert_false(stats_record(stats, host, 0, &record, 0));
+    stats_record(stats, host, 0, &record, 0);
 }
 
 TEST(checks_that_crash_are_told_by_class)

@@ -127,9 +127,6 @@ struct stats *stats_create(const struct dry_run_plan *plan, struct instant load_
     resource_table_init(&stats->resources, STATS_RESOURCES_MAX, STATS_DETAILED_MAX, are_few ? 1 : DETAILED_FROM);
     second_series_init(&stats->series, load_from);
     stats->detector = overlap_detector_create(&(struct overlap_told){note_overlap, note_refusal, stats});
-    stats->end_capacity = plan->arrivals == DRY_RUN_CLOSED ? plan->population : 0;
-    if (stats->end_capacity > 0)
-        stats->ends = memory_zeroed(stats->end_capacity, sizeof stats->ends[0]);
     return stats;
 }
 
@@ -147,7 +144,6 @@ void stats_destroy(struct stats *stats)
     second_series_fini(&stats->series);
     turn_order_fini(&stats->turns);
     overlap_detector_destroy(stats->detector);
-    free(stats->ends);
     free(stats);
 }
 
@@ -224,12 +220,9 @@ static bool is_alone(const struct stats *stats, const uint32_t *numbers, unsigne
 
 static void next_push_count(struct stats *stats, struct instant at)
 {
-    if (stats->end_count == 0)
-        return;
-    int64_t ended = stats->ends[stats->end_first];
-    stats->end_first = (stats->end_first + 1) % stats->end_capacity;
-    stats->end_count--;
-    moments_add(&stats->next_push, seconds_of(at.ns - ended));
+    if (stats->made_room != 0)
+        moments_add(&stats->next_push, seconds_of(at.ns - stats->made_room));
+    stats->made_room = 0;
 }
 
 void stats_pushed(struct stats *stats, const char *jid, const char *const *resources, unsigned resource_count,
@@ -265,6 +258,14 @@ void stats_pushed(struct stats *stats, const char *jid, const char *const *resou
 uint64_t stats_outstanding(const struct stats *stats)
 {
     return stats->tasks.count;
+}
+
+uint64_t stats_missing(const struct stats *stats)
+{
+    const struct dry_run_plan *plan = stats->plan;
+    uint64_t there = stats->tasks.count - stats->away_now;
+    bool has_room = plan_is_closed(plan) && stats->tasks.count < DRY_RUN_TASKS_MAX;
+    return has_room && there < plan->population ? plan->population - there : 0;
 }
 
 uint64_t stats_asked(const struct stats *stats, unsigned node)
@@ -369,16 +370,16 @@ static void task_returned(struct stats *stats, unsigned host, unsigned process, 
     }
 }
 
-bool stats_record(struct stats *stats, unsigned host, unsigned process, const struct record *record, int64_t offset_ns)
+void stats_record(struct stats *stats, unsigned host, unsigned process, const struct record *record, int64_t offset_ns)
 {
     struct instant at;
     switch (record->kind) {
     case RECORD_TASK: {
         struct observed_task left = task_moved(&record->task, offset_ns);
         task_returned(stats, host, process, &left, offset_ns);
-        bool is_gone = stats_task_left(stats, &left);
-        heard(stats, host, process, left.left);
-        return is_gone;
+        stats_task_left(stats, &left);
+        at = left.left;
+        break;
     }
     case RECORD_PROCESS:
         at = moved(record->process.at, offset_ns);
@@ -397,7 +398,6 @@ bool stats_record(struct stats *stats, unsigned host, unsigned process, const st
         visit_note(stats, host, process, record, offset_ns);
     }
     heard(stats, host, process, at);
-    return false;
 }
 
 struct death {

@@ -4,7 +4,8 @@
  *     stats = stats_create(&plan, load_from, measured_from);
  *     stats_host(stats, 0, &host);                             once a host, before its records
  *     stats_pushed(stats, jid, names, count, now);             before the push leaves, so that no record overtakes it
- *     if (stats_record(stats, 0, process, &record, offset))    ... a task has ended for good: the closed loop pushes
+ *     stats_record(stats, 0, process, &record, offset);
+ *     for (... stats_missing(stats) ...)                       a closed loop pushes so many
  *     stats_node(stats, node, &sample);                        when measuring begins, and when the load has ended
  *     stats_second(stats, now);                                once a second
  *     stats_load_ended(stats, now);                            what comes then counts in totals, and not in rates
@@ -49,10 +50,9 @@ void stats_records_lost(struct stats *stats, unsigned host, uint64_t count);
 void stats_pushed(struct stats *stats, const char *jid, const char *const *resources, unsigned resource_count,
                   struct instant at);
 
-/* `offset_ns` is added to the times of the record. True when a task has ended for good with it: it was outstanding, and
- * is no more. Processes of a host are numbered from 0 on, below DRY_RUN_PROCESSES_MAX; the records of one come in the
- * order in which it wrote them. */
-bool stats_record(struct stats *stats, unsigned host, unsigned process, const struct record *record, int64_t offset_ns);
+/* `offset_ns` is added to the times of the record. Processes of a host are numbered from 0 on, below
+ * DRY_RUN_PROCESSES_MAX; the records of one come in the order in which it wrote them. */
+void stats_record(struct stats *stats, unsigned host, unsigned process, const struct record *record, int64_t offset_ns);
 /* The process is gone, and all its records were read. What it held is over; its counters begin anew. */
 void stats_process_died(struct stats *stats, unsigned host, unsigned process, struct instant at);
 /* The same for one whose last sign of life was at `at`, and whose last records may be lost. */
@@ -90,6 +90,9 @@ struct stats_live {
 };
 void stats_live(struct stats *stats, struct instant now, struct stats_live *live);
 uint64_t stats_outstanding(const struct stats *stats);
+/* So many tasks a closed loop lacks of its population: what failed and comes again by a clock is not there meanwhile. 0
+ * without a closed loop, and while too many are outstanding to remember more. */
+uint64_t stats_missing(const struct stats *stats);
 /* How often all processes have asked a node so far: 0 is the queue node, which gets claims, then come the lock
  * nodes. */
 uint64_t stats_asked(const struct stats *stats, unsigned node);

@@ -250,8 +250,7 @@ struct stats {
     uint64_t runner_turns, left_this_second;
     bool was_backlog;
     struct moments next_push; /* closed loop */
-    int64_t *ends;            /* of tasks whose successor was not pushed yet, a ring; its own */
-    size_t end_first, end_count, end_capacity;
+    int64_t made_room;        /* the last task that left, unless another was pushed since; 0 = none */
 
     struct model_overheads overheads;
 };
@@ -286,7 +285,7 @@ void stats_task_goes(struct stats *stats, struct outstanding *task, int64_t at_n
 /* It waited for its lock until then. */
 void stats_task_waited(struct stats *stats, struct outstanding *task, int64_t until_ns);
 /* Times in `left` are this host's. */
-bool stats_task_left(struct stats *stats, const struct observed_task *left);
+void stats_task_left(struct stats *stats, const struct observed_task *left);
 /* Holds that have come into order by then. */
 void stats_turns_take(struct stats *stats, struct instant until);
 

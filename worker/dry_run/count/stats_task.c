@@ -337,15 +337,6 @@ static void troubles_count(struct stats *stats, const struct outstanding *task, 
     }
 }
 
-/* The successor of a task in a closed loop is pushed when its end is reported; which end belongs to which push does not
- * matter for the mean of what lies between. */
-static void end_remember(struct stats *stats, int64_t at_ns)
-{
-    if (stats->plan->arrivals != DRY_RUN_CLOSED || stats->end_count == stats->end_capacity)
-        return;
-    stats->ends[(stats->end_first + stats->end_count++) % stats->end_capacity] = at_ns;
-}
-
 static void task_end(struct stats *stats, struct outstanding *task, const struct observed_task *left)
 {
     stats_task_waited(stats, task, left->left.ns);
@@ -353,7 +344,7 @@ static void task_end(struct stats *stats, struct outstanding *task, const struct
     stats->ended++;
     stats->series.ended++;
     stats->ended_measured += stats_is_measured(stats, left->left.ns);
-    end_remember(stats, left->left.ns);
+    stats->made_room = left->left.ns;
     task_gone(stats, task);
 }
 
@@ -374,13 +365,14 @@ static void task_goes_on(struct stats *stats, struct outstanding *task, const st
         stats_task_waited(stats, task, at);
         stats_task_goes(stats, task, at);
         stats_task_is(stats, task, OUTSTANDING_AWAY, at);
+        stats->made_room = at;
         return;
     default:
         return;
     }
 }
 
-bool stats_task_left(struct stats *stats, const struct observed_task *left)
+void stats_task_left(struct stats *stats, const struct observed_task *left)
 {
     bool is_gone = whereabouts_after(left->ending) == GONE;
     struct outstanding *task = outstanding_find(&stats->tasks, left->jid);
@@ -391,7 +383,7 @@ bool stats_task_left(struct stats *stats, const struct observed_task *left)
     stats->series.lost += lost_its_lock(left);
     if (task == NULL) {
         stats->twice += is_gone;
-        return false;
+        return;
     }
     if (task->state == OUTSTANDING_AWAY)
         stats_task_is(stats, task, OUTSTANDING_WAITING, left->claimed.ns);
@@ -406,5 +398,4 @@ bool stats_task_left(struct stats *stats, const struct observed_task *left)
         task_end(stats, task, left);
     else
         task_goes_on(stats, task, left);
-    return is_gone;
 }

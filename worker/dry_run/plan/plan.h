@@ -30,6 +30,7 @@ enum {
     DRY_RUN_PER_TASK_MAX = 16,
     DRY_RUN_CLASS_BYTES_MAX = 256,
     DRY_RUN_POPULATION_MAX = 1000000,
+    DRY_RUN_TASKS_MAX = 50000000, /* that are remembered while a run lasts */
     DRY_RUN_FAULTS_MAX = 64,
     DRY_RUN_POINTS_MAX = 16,
 };
@@ -55,7 +56,7 @@ enum dry_run_kind {
 /* How tasks arrive. */
 enum dry_run_arrivals {
     DRY_RUN_OPEN,   /* at `rate`, by chance (a Poisson process), whatever becomes of them */
-    DRY_RUN_CLOSED, /* so many are always there: when one ends, the next comes */
+    DRY_RUN_CLOSED, /* so many are always there: when one leaves, to its end or to its retry, the next comes */
 };
 
 enum dry_run_fault_kind {

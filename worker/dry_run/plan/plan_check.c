@@ -11,7 +11,6 @@
 
 #define NEARLY_ALL    0.999 /* of the holds: what is longer happens once in a thousand runs */
 #define HARDLY_ANY    0.01
-#define TASKS_MAX     50e6 /* that are remembered while a run lasts */
 #define US_PER_S_REAL 1e6
 
 struct check {
@@ -65,11 +64,11 @@ static void check_arrivals(const struct check *check)
     if (!(plan->rate > 0 && plan->rate <= DRY_RUN_RATE_MAX))
         findings_error(check->findings, "--rate %g/s: must be more than 0 and at most %g tasks a second", plan->rate,
                        DRY_RUN_RATE_MAX);
-    else if (tasks > TASKS_MAX)
+    else if (tasks > DRY_RUN_TASKS_MAX)
         findings_error(check->findings,
                        "--rate %g/s for %s are %.0f million tasks, which are too many to remember: at "
                        "most %.0f million",
-                       plan->rate, duration_print(plan->for_ns, LONG_TEXT), tasks / 1e6, TASKS_MAX / 1e6);
+                       plan->rate, duration_print(plan->for_ns, LONG_TEXT), tasks / 1e6, DRY_RUN_TASKS_MAX / 1e6);
     else if (tasks < 1)
         findings_error(check->findings, "--rate %g/s for %s is less than one task: a higher rate, or a longer run",
                        plan->rate, duration_print(plan->for_ns, LONG_TEXT));

@@ -188,11 +188,12 @@ static void arrivals_due(struct loop_timer *timer)
         loop_timer_set(trial->loop, timer, next_due(trial));
 }
 
-static void load_follow(struct trial *trial, unsigned ended)
+static void load_follow(struct trial *trial)
 {
-    if (trial->load == NULL || trial->plan->arrivals != DRY_RUN_CLOSED || trial->phase != TRIAL_LOADING)
+    if (trial->phase != TRIAL_LOADING)
         return;
-    for (struct instant now = instant_now(); ended > 0; ended--)
+    uint64_t missing = stats_missing(trial->stats);
+    for (struct instant now = instant_now(); missing > 0; missing--)
         task_push(trial, now);
 }
 
@@ -206,7 +207,7 @@ static void load_begin(struct trial *trial)
     if (trial->plan->arrivals == DRY_RUN_OPEN)
         loop_timer_set(trial->loop, &trial->arrival, next_due(trial));
     else
-        load_follow(trial, trial->plan->population);
+        load_follow(trial);
 }
 
 /* What was due in the last moment is pushed too, so that a seed gives as many tasks each time. */
@@ -244,8 +245,10 @@ static void own_record(void *context, unsigned number, const struct record *reco
     (void)bytes, (void)length;
     if (record->kind == RECORD_CRASH)
         crash_told(trial, &record->crash);
-    if (trial->stats != NULL && stats_record(trial->stats, 0, number - 1, record, 0))
-        load_follow(trial, 1);
+    if (trial->stats == NULL)
+        return;
+    stats_record(trial->stats, 0, number - 1, record, 0);
+    load_follow(trial);
 }
 
 static void worker_ended(void *context, const struct workforce_exit *end)
@@ -312,9 +315,11 @@ static void host_brought(void *context, unsigned number, struct text_span record
         return;
     int64_t offset_ns = node_clock_between(&host->beat.clock, coordinator_clock(trial->coordinator));
     host_note(trial, number);
-    while (record_read(&bytes, &length, &record))
-        if (record.by < DRY_RUN_PROCESSES_MAX && stats_record(trial->stats, number + 1, record.by, &record, offset_ns))
-            load_follow(trial, 1);
+    while (record_read(&bytes, &length, &record)) {
+        if (record.by < DRY_RUN_PROCESSES_MAX)
+            stats_record(trial->stats, number + 1, record.by, &record, offset_ns);
+        load_follow(trial);
+    }
 }
 
 /* Its workers have died with it, or do as if: what they were at counts as it does when a worker of this host dies, but
