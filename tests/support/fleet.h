@@ -57,10 +57,10 @@ struct fleet_setup {
     const char *fault;      /* HOLDFAST_FAULT for the program with fault points (base/fault.h); NULL = the usual one */
     const char *worker;     /* more settings of the section worker */
     const char *lock;       /* the section lock; NULL = one of a short ttl, many quick tries */
-    const char *lock_node;  /* more settings of each of lock_nodes; NULL = a timeout */
+    const char *lock_node;  /* more settings of each of lock_nodes; NULL = timeouts */
     const char *lock_nodes; /* the list lock_nodes itself; NULL = the fleet's own */
     const char *queue_at;   /* settings that say where the queue node is; NULL = host and port of the fleet's own */
-    const char *queue_node; /* more settings of the section queue_node */
+    const char *queue_node; /* more settings of the section queue_node; NULL = a timeout */
     const char *classes;    /* the list classes */
     const char *queues;     /* what is served, as in a list; NULL = "jobs" */
     const char *sections;   /* further sections */

@@ -16,13 +16,15 @@
 
 static struct program_result result;
 
-/* The longest ttl here: what is deleted does not come back, and nothing expires meanwhile. */
+/* The longest ttl here: what is deleted does not come back, and nothing expires meanwhile. Each node has a lock, though
+ * it may be late. */
 static inline unsigned holder_start(const char *queues)
 {
     return fleet_work(&fleet, &(struct fleet_setup){
                                   .plugin = "holder",
                                   .queues = queues,
                                   .lock = "ttl = \"30s\"; prefix = \"lock:\"; tries = 3; park_delay = \"100ms\"; ",
+                                  .lock_node = "connect_timeout = \"5s\"; timeout = \"5s\";",
                               });
 }
 

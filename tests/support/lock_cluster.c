@@ -12,6 +12,9 @@
 
 /* --- servers -------------------------------------------------------------------------------------------------- */
 
+/* For so long others than a majority are waited for. */
+#define LATE_NS (3 * NS_PER_S)
+
 /* A longest ttl of 0: the servers stay strangers to each other. */
 static void group_make(struct lock_cluster *cluster)
 {
@@ -140,9 +143,13 @@ unsigned lock_cluster_holders(struct lock_cluster *cluster, const char *key)
 
 void lock_cluster_take_away(struct lock_cluster *cluster, const char *key)
 {
-    test_await(lock_cluster_holders(cluster, key) == cluster->count);
+    struct instant late = instant_after(instant_now(), LATE_NS);
+    unsigned majority = cluster->count / 2 + 1, deleted = 0;
+    test_await(lock_cluster_holders(cluster, key) >=
+               (instant_reached(instant_now(), late) ? majority : cluster->count));
     for (unsigned i = 0; i < cluster->count; i++)
-        assert_string_equal(lock_cluster_ask(cluster, i, "DEL %s", key), "1");
+        deleted += strcmp(lock_cluster_ask(cluster, i, "DEL %s", key), "1") == 0;
+    assert_in_range(deleted, majority, cluster->count);
 }
 
 unsigned lock_cluster_calls(struct lock_cluster *cluster, const char *command)

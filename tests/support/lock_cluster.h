@@ -46,7 +46,8 @@ void lock_cluster_fence_put(struct lock_cluster *cluster, unsigned server, const
 void lock_cluster_scheme(struct lock_cluster *cluster, enum marker_scheme scheme);
 /* How many of the servers that run have the key. */
 unsigned lock_cluster_holders(struct lock_cluster *cluster, const char *key);
-/* Waits until every server has the key, as some get it after the majority that decided, and deletes it everywhere. */
+/* Waits until every server has the key, as some get it after the majority that decided, and deletes it everywhere. A
+ * minority that was too late never gets it. */
 void lock_cluster_take_away(struct lock_cluster *cluster, const char *key);
 /* How often all servers together have run commands of this name. */
 unsigned lock_cluster_calls(struct lock_cluster *cluster, const char *command);
