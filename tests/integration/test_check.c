@@ -45,12 +45,26 @@ static void write_file(const char *path, const char *text)
     assert_int_equal(chmod(path, 0600), 0);
 }
 
-static struct program_result check(const struct place *place, const char *config, const char *more)
+static struct program_result check_once(const struct place *place, const char *config, const char *more)
 {
     char line[512];
     write_file(place->config, config);
     snprintf(line, sizeof line, "check -c %s %s", place->config, more);
     return program_run(line);
+}
+
+static bool says(const struct program_result *result, const char *text)
+{
+    return strstr(result->error, text) != NULL || strstr(result->out, text) != NULL;
+}
+
+/* A node that is not heard in time, because this machine is busy, is asked again. */
+static struct program_result check(const struct place *place, const char *config, const char *more)
+{
+    struct program_result result = {.out = NULL};
+    test_await((program_result_free(&result), result = check_once(place, config, more),
+                !says(&result, "the handshake took longer than ") && !says(&result, "did not answer in time")));
+    return result;
 }
 
 TEST(good_nodes_are_good)
@@ -166,7 +180,7 @@ TEST(a_node_that_hangs_is_given_up)
              "classes = ( { class = \"echo\"; lock = \"none\"; } );\nworker = { jobs = [\"echo\"]; };\n",
              redis_server_port(server));
     redis_server_pause(server);
-    struct program_result result = check(*state, config, "");
+    struct program_result result = check_once(*state, config, "");
     redis_server_resume(server);
     assert_int_equal(result.exit_code, 75);
     program_result_free(&result);

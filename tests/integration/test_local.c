@@ -201,10 +201,11 @@ static void result_expect(const char *jid, const char *text)
     buffer_fini(&line);
 }
 
-/* Nobody waits for a quarantine. */
+/* Nobody waits for a quarantine; a node that did not answer in time, because this machine is busy, is asked again. */
 static void all_vote_expect(void)
 {
-    int code = run_line("nodes --local");
+    int code = 0;
+    test_await((code = run_line("nodes --local"), strstr(result.out, "the handshake took longer than ") == NULL));
     if (code != 0)
         print_message("%s%s", result.out, result.error);
     assert_int_equal(code, 0);

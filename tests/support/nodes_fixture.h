@@ -34,7 +34,7 @@ __attribute__((format(printf, 1, 2))) static inline void config_write(const char
     assert_int_equal(fclose(file), 0);
 }
 
-#define AT "{ host = \"127.0.0.1\"; port = %u; }"
+#define AT "{ host = \"127.0.0.1\"; port = %u; connect_timeout = \"5s\"; }"
 
 static inline void config_members(unsigned first, unsigned second, unsigned third)
 {
