@@ -100,7 +100,7 @@ TEST(readiness_names_its_reason)
 
 TEST(a_stuck_loop_is_told_by_another_thread)
 {
-    fleet_work(&fleet, &(struct fleet_setup){.sections = setup_sections(), .fault = "claim:before:2:pause=9000"});
+    fleet_work(&fleet, &(struct fleet_setup){.sections = setup_sections(), .fault = "claim:before:2:pause=15000"});
     test_await(says("/healthz", "the worker is alive"));
     fleet_push_many(&fleet, "note", 1, 1, 0);
     test_await(says("/healthz", "the loop of the worker has not turned for "));

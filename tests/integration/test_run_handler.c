@@ -110,11 +110,12 @@ TEST(it_sees_what_the_options_say)
     }
 }
 
+/* Who stands still for less than the danger lasts tells both. */
 TEST(the_loss_of_its_lock_is_told_and_its_result_refused)
 {
     for (int i = 0; i < PLACES; i++) {
         struct program_result result =
-            run_handler(places[i], "[\"loss\"]", MORE("-r", "a", "--lose-lock-after", "300ms"));
+            run_handler(places[i], "[\"loss\"]", MORE("-r", "a", "--danger-after", "300ms", "--lose-lock-after", "5s"));
         expect(&result, 97, "lock      in danger\nlock      lost\n");
         assert_contains(result.out,
                         "error     HF::LockLost: the lock was lost while it ran, so its result was refused\n"
@@ -361,11 +362,12 @@ TEST_WITH(programs_are_run_as_a_worker_does, enter, leave)
     result = run_program(place, "#!/bin/sh\nexec sleep 100\n", MORE("--cancel-after=200ms"));
     expect(&result, 130, "outcome   cancelled");
     program_result_free(&result);
+    /* It has as long to set its trap. */
     static const char told[] = "#!/bin/sh\ntrap 'exit 65' TERM\nwhile :; do sleep 0.05; done\n";
-    result = run_program(place, told, MORE("--cancel-after=200ms"));
+    result = run_program(place, told, MORE("--cancel-after=5s"));
     expect(&result, 65, "outcome   dead");
     program_result_free(&result);
-    result = run_program(place, told, MORE("-r", "a", "--danger-after=200ms"));
+    result = run_program(place, told, MORE("-r", "a", "--danger-after=5s"));
     expect(&result, 65, "outcome   dead");
     program_result_free(&result);
     result =
