@@ -556,7 +556,7 @@ TEST(a_stopped_command_is_killed_at_the_deadline_and_gives_its_terminal_back)
 {
     int terminal;
     pid_t shell = given_a_shell(&terminal);
-    type(terminal, "$H lock a --ttl 1s -- sh -c 'stty raw -echo; echo up; kill -TSTP 0; cat'\n");
+    type(terminal, "$H lock a --ttl 4s -- sh -c 'stty raw -echo; echo up; kill -TSTP 0; cat'\n");
     test_await(shows(terminal, "next:"));
     assert_int_equal(lock_run("a", "--", "true"), 0);
     type(terminal, "fg\n");
@@ -638,11 +638,14 @@ TEST(a_command_that_reads_lets_none_in_that_writes)
 
 /* --- nodes that cannot be used ------------------------------------------------------------------------------------ */
 
+/* A server that does not answer in time, because this machine is busy, is asked again. */
 static void assert_unusable(const char *scheme, unsigned port, const char *why)
 {
+    static const char late[] = "the handshake took longer than ";
     char node[96];
     snprintf(node, sizeof node, "%s127.0.0.1:%u", scheme, port);
-    assert_int_equal(lock_run("--node", node, "--no-wait", "a", "--", "true"), 75);
+    test_await((lock_run("--node", node, "--no-wait", "a", "--", "true"), strstr(result.error, late) == NULL));
+    assert_int_equal(result.exit_code, 75);
     assert_contains(result.error, why);
     assert_lacks(result.error, "secret");
 }
@@ -691,7 +694,7 @@ TEST(a_coprocess_holds_until_its_input_ends)
 {
     int ends[2];
     assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
-    struct program program = start_with(ends[0], WORDS("a", "--hold", "--ttl", "2s"));
+    struct program program = start_with(ends[0], WORDS("a", "--hold", "--ttl", "19s"));
     test_await(lock_cluster_holders(&cluster, "a") == NODES);
     assert_int_equal(write(ends[1], "\n", 1), 1);
     close(ends[1]);
@@ -708,7 +711,7 @@ TEST(a_coprocess_says_when_the_lock_is_lost)
 {
     int ends[2];
     assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
-    struct program program = start_with(ends[0], WORDS("a", "--hold", "--ttl", "6s", "--max-hold", "4s"));
+    struct program program = start_with(ends[0], WORDS("a", "--hold", "--ttl", "9s", "--max-hold", "5s"));
     assert_int_equal(end_await(&program), 76);
     assert_contains(result.out, "{\"event\":\"danger\"");
     assert_contains(result.out, "{\"event\":\"lost\"");

@@ -12,7 +12,7 @@
 
 /* Clocks may differ by a tenth: so the holder believes for a tenth of the ttl less than the nodes keep the lock. */
 #define WITH_TTL(ttl) "ttl = \"" ttl "\"; drift_factor = 0.1; prefix = \"lock:\"; tries = 3; park_delay = \"50ms\"; "
-#define SHORT         WITH_TTL("1s")
+#define SHORT         WITH_TTL("6s")
 /* For ever, and longer than any test; listening to a cancellation, or deaf to it. */
 #define LISTENING "[600000,1,0]"
 
@@ -20,6 +20,7 @@ static unsigned start(const struct fleet_setup *changes)
 {
     struct fleet_setup setup = changes != NULL ? *changes : (struct fleet_setup){.threads = 0};
     setup.plugin = setup.plugin != NULL ? setup.plugin : "holder";
+    setup.lock_node = setup.lock_node == NULL && setup.lock == NULL ? "timeout = \"1500ms\";" : setup.lock_node;
     setup.lock = setup.lock != NULL ? setup.lock : SHORT;
     return fleet_work(&fleet, &setup);
 }
@@ -126,12 +127,12 @@ TEST(a_stuck_loop_keeps_no_lock_alive)
 
 /* --- the longest hold --------------------------------------------------------------------------------------------- */
 
-#define HOLD_2S "{ class = \"hold\"; max_hold = \"2s\"; }"
+#define HOLD_6S "{ class = \"hold\"; max_hold = \"6s\"; }"
 
 /* It is extended, so nothing else ends it. */
 TEST(a_lock_is_held_for_as_long_as_its_class_may)
 {
-    unsigned worker = start(&(struct fleet_setup){.classes = HOLD_2S});
+    unsigned worker = start(&(struct fleet_setup){.classes = HOLD_6S});
     push("hold", LISTENING, "long", "r");
     push("verify", LISTENING, "other", "s");
     test_await(is_noted("lost long host0 5 0"));
@@ -148,7 +149,7 @@ TEST(a_lock_is_held_for_as_long_as_its_class_may)
 
 TEST(a_task_that_holds_too_long_too_often_is_buried)
 {
-    start(&(struct fleet_setup){.lock = SHORT "max_hold = \"1s\";"});
+    start(&(struct fleet_setup){.lock = SHORT "max_hold = \"6s\";"});
     fleet_push(&fleet, "{\"class\":\"hold\",\"args\":" LISTENING ",\"jid\":\"long\",\"resource\":\"r\",\"retry\":0}");
     test_await(is_noted("lost long host0 5 0"));
     assert_record("dead", "long", "max_hold");
@@ -312,7 +313,7 @@ TEST(a_ttl_above_that_of_the_group_is_refused)
     push("hold", "[0,1,0]", "first", "r");
     unsigned worker = start(NULL);
     assert_int_equal(fleet_wait(&fleet, worker), 1);
-    test_await(fleet_logged(&fleet, worker, "lock_ttl_too_long ttl_ms=1000 max_ttl_ms=900"));
+    test_await(fleet_logged(&fleet, worker, "lock_ttl_too_long ttl_ms=6000 max_ttl_ms=900"));
     assert_int_equal(fleet_number(&fleet, "LLEN queue:jobs"), 1);
 
     struct fleet_setup fitting = {

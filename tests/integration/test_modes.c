@@ -168,8 +168,7 @@ TEST(a_hold_above_what_keys_may_live_is_refused)
 TEST(what_is_locked_is_made_of_the_arguments)
 {
     push("note", "[600000,\"x\",{\"id\":12345678901234567890,\"of\":[\"caf\\u00e9\"]}]", "long", "");
-    unsigned worker =
-        fleet_work(&fleet, &(struct fleet_setup){.classes = PARTS, .lock = "ttl = \"1s\"; prefix = \"lock:\";"});
+    unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.classes = PARTS});
     test_await(fleet_noted(&fleet, "begin long") == 1);
     test_await(lock_cluster_holders(&fleet.locks, "lock:part:12345678901234567890") >= 2);
     test_await(lock_cluster_holders(&fleet.locks, "lock:whole:caf\xc3\xa9") >= 2);
