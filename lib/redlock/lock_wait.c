@@ -352,11 +352,17 @@ static void place_take(struct redlock_lock *lock, unsigned place)
     invariant(has_turn);
 }
 
+static void place_hand_on(struct redlock_lock *lock, struct local_waiter *line, unsigned place, unsigned row);
+
+/* The place before may be the only one that somebody in line knows of. */
 static void place_change(struct redlock_lock *lock, unsigned place)
 {
+    struct local_waiters *waiters = lock->group->local_waiters;
+    unsigned left = lock->places->place;
     lock->group->leaving = lock;
-    local_waiters_leave(lock->group->local_waiters, &lock->wait.claim);
+    local_waiters_leave(waiters, &lock->wait.claim);
     place_take(lock, place);
+    place_hand_on(lock, local_waiters_owner(waiters, lock->places->line_key), left, 0);
 }
 
 bool lock_wait_seeks(struct redlock_lock *lock, const struct lease_step *step)
@@ -710,20 +716,10 @@ static void has_turn(struct local_waiter *claim)
 
 /* --- the line of a resource whose places this process has --------------------------------------------------------- */
 
-/* The first in line: a place may have become free that no lock of the process has left. */
+/* The first in line waits on: each place that it knows has a lock of this process, which hands it on (place_hand_on). */
 static void has_line(struct local_waiter *line)
 {
-    struct lock_places *places = list_owner(line, struct lock_places, line);
-    struct redlock_lock *lock = places->lock;
-    pass_begin_anywhere(lock);
-    unsigned place = place_seek(lock);
-    if (place == 0)
-        return;
-    place_take(lock, place);
-    local_waiters_leave(lock->group->local_waiters, line);
-    if (lock->wait.limit_ns == 0)
-        lock->wait.give_up_at = INSTANT_NEVER;
-    start(lock);
+    (void)line;
 }
 
 /* The first in line that may have this place: others may know of fewer. NULL = nobody. */

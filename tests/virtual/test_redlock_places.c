@@ -256,6 +256,38 @@ TEST(a_place_passes_over_who_does_not_know_it)
     assert_int_equal(waiting[1]->answers, 0);
 }
 
+static struct lock_probe *holder_of_this_place(unsigned of_process, unsigned place)
+{
+    struct lock_probe *probe = user_of(of_process, 0);
+    probe->place = place;
+    assert_int_equal(lock_probe_acquire(probe, "r"), REDLOCK_ACQUIRED);
+    return probe;
+}
+
+/* A lock that waits moves to another place, and is no longer in the way of who knows only the one before. */
+TEST(a_place_that_a_waiting_lock_leaves_goes_to_the_line)
+{
+    struct lock_probe *other = holder_of_this_place(1, 1), *last = NULL, *waiting = NULL, *modest = NULL;
+    (void)holder_of_this_place(0, 2);
+    last = holder_of_this_place(0, LIMIT);
+    waiting = user_of(0, 60000);
+    lock_probe_ask(waiting, "r");
+    modest = user_of(0, 60000);
+    modest->limit = 2;
+    lock_probe_ask(modest, "r");
+    loop_for(loop, REDLOCK_MS(500));
+    let_go(last);
+    loop_await(loop, waiting->answers == 1);
+    assert_int_equal(waiting->answer, REDLOCK_ACQUIRED);
+    assert_int_equal(place_of(waiting), LIMIT);
+    let_go(other);
+    struct instant released_at = loop_now(loop);
+    loop_await(loop, modest->answers == 1);
+    assert_int_equal(modest->answer, REDLOCK_ACQUIRED);
+    assert_int_equal(place_of(modest), 1);
+    assert_true(instant_since(released_at, loop_now(loop)) < REDLOCK_MS(300));
+}
+
 /* A lock without a limit has the first place. */
 TEST(what_knows_no_limit_leaves_the_first_place_to_the_line)
 {

@@ -50,17 +50,18 @@ int64_t lock_user_rest_ns(struct lock_user *user)
     return lock_schedule.is_calm ? ns / 8 : ns;
 }
 
-/* Nearly everybody wants any place; some want a certain one, and some know nothing of places, and want the first. */
+/* Nearly everybody wants any place; some want a certain one, some know nothing of places, and want the first, and some
+ * know fewer than the others. */
 static void place_wants(struct lock_user *user, struct redlock_request *request)
 {
     unsigned place = chance_pick(&user->chance, 8) == 0 ? 1 + chance_pick(&user->chance, lock_schedule.limit) : 0;
     bool knows = chance_pick(&user->chance, 8) != 0 && user->client->kind != LOCK_FOREIGN;
     user->wanted[0] = lock_key_name(0);
     request->resource_count = 1;
-    request->limit = knows ? lock_schedule.limit : 0;
-    request->place = knows ? place : 0;
     user->searches = knows && place == 0;
-    user->resources = user->searches ? (1u << lock_schedule.limit) - 1 : knows ? 1u << (place - 1) : 1;
+    request->limit = !knows ? 0 : user->searches && user->number % 3 == 2 ? 2 : lock_schedule.limit;
+    request->place = knows ? place : 0;
+    user->resources = user->searches ? (1u << request->limit) - 1 : knows ? 1u << (place - 1) : 1;
 }
 
 /* Only nodes with a set have tokens for readers. In a crowd each user is one or the other. */
