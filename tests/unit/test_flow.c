@@ -199,6 +199,8 @@ TEST(what_runs_at_most_once_never_runs_again)
     assert_ends(flow_ran(&flow, FLOW_RUN_OK, FLOW_LOST), FLOW_DEAD, FLOW_MOVE_BURY);
     flow = flow_running(&once);
     assert_false(flow_may_withdraw(&flow));
+    flow_claim_gone(&flow, false); /* it runs elsewhere, if anywhere */
+    assert_true(flow_may_withdraw(&flow));
     flow = flow_claiming();
     flow_claimed(&flow, &once);
     flow_stop(&flow, false);
@@ -214,10 +216,13 @@ TEST(a_claim_in_other_hands_ends_the_task_without_a_move)
     struct flow waiting = flow_running(&locked);
     assert_ends(flow_claim_gone(&waiting, true), FLOW_CLAIM_LOST, FLOW_MOVE_CLAIM);
 
-    struct flow locking = flow_claiming();
-    flow_claimed(&locking, &locked);
-    flow_claim_gone(&locking, false);
-    assert_ends(flow_locked(&locking), FLOW_CLAIM_LOST, FLOW_MOVE_CLAIM);
+    for (int is_refused = 0; is_refused < 2; is_refused++) {
+        struct flow locking = flow_claiming();
+        flow_claimed(&locking, &locked);
+        flow_claim_gone(&locking, false);
+        assert_ends(is_refused ? flow_refused(&locking, FLOW_BUSY) : flow_locked(&locking), FLOW_CLAIM_LOST,
+                    FLOW_MOVE_CLAIM);
+    }
 
     struct flow opening = flow_claiming();
     flow_claimed(&opening, &opened);

@@ -65,6 +65,19 @@ TEST(test_e37_the_end_that_came_first_is_the_reason_however_late_it_is_seen)
     assert_int_equal(lease_tick(&lease, &terms, late).loss, REDLOCK_LOST_MAX_HOLD);
 }
 
+TEST(test_e37_an_extension_counts_only_before_the_maximum)
+{
+    for (int64_t late = -1; late <= 0; late++) {
+        terms = terms_with(5 * NS_PER_S);
+        hold();
+        struct instant end = lease.hold_until;
+        assert_int_not_equal(lease_tick(&lease, &terms, instant_after(end, -2)).extend, 0);
+        struct lease_step step = votes("yy", instant_after(end, late));
+        assert_int_equal(step.news, late < 0 ? LEASE_NEWS_EXTENDED : LEASE_NEWS_LOST);
+        assert_int_equal(step.loss, late < 0 ? 0 : REDLOCK_LOST_MAX_HOLD);
+    }
+}
+
 TEST(test_e37_without_a_maximum_a_hold_goes_on)
 {
     terms = terms_with(0);

@@ -38,6 +38,8 @@ TEST(nodes_without_a_group_are_told_so)
     world = world_begin(3);
     memset(world.marker, 0, sizeof world.marker);
     assert_refused(step_of(3, 0, true, 0xf), MEMBERSHIP_REFUSED, "no lock group yet");
+    world.marker[0] = world_begin(3).marker[0];
+    assert_refused(step_of(3, 2, true, 0xf), MEMBERSHIP_REFUSED, "only 1 of 3 nodes remember the group");
 }
 
 TEST(a_majority_that_forgot_is_not_healed)
@@ -118,6 +120,26 @@ TEST(a_contested_place_becomes_vacant)
     assert_int_equal(step_of(5, MEMBERSHIP_NOBODY, false, 0x1f).verdict, MEMBERSHIP_DONE);
     assert_int_equal(step_of(5, 0, false, 0x1f).verdict, MEMBERSHIP_WAIT); /* one longest ttl, as in a replacement */
     assert_int_equal(step_of(5, 4, false, 0x1f).verdict, MEMBERSHIP_WAIT);
+}
+
+/* A set if one member has it: no client of that group knows only strings. */
+TEST(a_newcomer_keeps_its_fences_as_the_members_do)
+{
+    for (unsigned sets = 0; sets < 3; sets++) {
+        struct marker marker;
+        world = world_begin(3);
+        memset(&world.marker[0], 0, sizeof world.marker[0]);
+        for (unsigned i = 1; i < 3; i++) {
+            changes(i, 0, "");
+            world.marker[i].scheme = i <= sets ? MARKER_SET : MARKER_STRINGS;
+        }
+        world.waited = world.marker[1].generation;
+        struct membership_step step = step_of(3, 0, false, 0x7);
+        assert_int_equal(step.verdict, MEMBERSHIP_WRITE);
+        assert_true(marker_parse(&marker, step.text, strlen(step.text)));
+        assert_string_equal(marker.self, new_id);
+        assert_int_equal(marker.scheme, sets > 0 ? MARKER_SET : MARKER_STRINGS);
+    }
 }
 
 TEST(too_few_that_are_sure_of_their_places_settle_nothing)

@@ -252,6 +252,47 @@ static void refuse_request(size_t count, const char *prefix, const char *why)
     assert_contains(reason, why);
 }
 
+TEST(a_lease_has_the_terms_of_its_lock)
+{
+    struct redlock_terms terms = {.ttl_ms = 9000,
+                                  .tries = 3,
+                                  .retry_delay_ms = 40,
+                                  .retry_jitter_ms = 50,
+                                  .max_hold_ms = 70000,
+                                  .drift_factor = 0.02};
+    struct lease_terms lease = redlock_lease_terms(&terms, 5, 0.01, 100 * NS_PER_MS);
+    assert_int_equal(lease.nodes, 5);
+    assert_int_equal(lease.ttl_ns, 9 * NS_PER_S);
+    assert_int_equal(lease.tries, 3);
+    assert_int_equal(lease.retry_delay_ns, 40 * NS_PER_MS);
+    assert_int_equal(lease.retry_jitter_ns, 50 * NS_PER_MS);
+    assert_int_equal(lease.max_hold_ns, 70 * NS_PER_S);
+    assert_true(lease.fenced);
+    assert_true(lease.drift_factor == 0.02); /* the less exact clocks count */
+    terms.unfenced = true;
+    terms.wait_ms = 1;
+    lease = redlock_lease_terms(&terms, 5, 0.03, 100 * NS_PER_MS);
+    assert_true(lease.drift_factor == 0.03);
+    assert_int_equal(lease.tries, LEASE_TRIES_ENDLESS);
+    assert_false(lease.fenced);
+}
+
+TEST(a_node_without_a_name_is_called_as_it_is_reached)
+{
+    static const struct {
+        struct redlock_node node;
+        const char *name;
+    } cases[] = {{{.name = "a", .host = "b", .unix_path = "/c"}, "a"},
+                 {{.unix_path = "/c"}, "/c"},
+                 {{.host = "b"}, "b:6379"},
+                 {{.host = "b", .port = 7}, "b:7"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char name[REDLOCK_NODE_NAME_SIZE];
+        redlock_node_name(&cases[i].node, name);
+        assert_string_equal(name, cases[i].name);
+    }
+}
+
 /* What quarantines count with is never exceeded, and a pass that waits leaves as much of the ttl as any other. */
 TEST(patience_has_bounds)
 {

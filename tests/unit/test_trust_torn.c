@@ -17,13 +17,17 @@ static struct marker changed(unsigned nodes, uint32_t generation, unsigned self,
 }
 
 /* Nodes of which a client knows nothing; the first `bare` of them are empty servers of other runs. */
+static void comes_back_bare(unsigned node)
+{
+    restart(node, 90 + node);
+    world.servers[node].text[0] = '\0';
+}
+
 static void strangers(unsigned nodes, unsigned bare)
 {
     world_make(nodes);
-    for (unsigned i = 0; i < bare; i++) {
-        restart(i, 90 + i);
-        world.servers[i].text[0] = '\0';
-    }
+    for (unsigned i = 0; i < bare; i++)
+        comes_back_bare(i);
 }
 
 static void has(unsigned node, uint32_t generation, const char *first, const char *second)
@@ -192,6 +196,13 @@ TEST(the_smaller_of_two_records_wins_when_the_other_cannot)
     assert_int_equal(wanted_without(0x2), 0); /* the one that is not seen may have the other one */
     has(3, 2, ids[0], "");
     assert_int_equal(wanted_without(0x2), 0x10);
+    strangers(5, 0);
+    comes_back_bare(1);
+    comes_back_bare(2);
+    has(0, 2, "", ids[0]); /* the second place is contested */
+    has(3, 2, "", ids[0]);
+    has(4, 2, "", ids[1]);
+    assert_int_equal(wanted(), 0x10);
     for (unsigned kind = 0; kind < 2; kind++) { /* two places are contested */
         strangers(5, 2);
         has(2, 3, ids[0], ids[1 + kind]);
@@ -205,8 +216,7 @@ TEST(the_smaller_of_two_records_wins_when_the_other_cannot)
 /* It missed a record that was finished, and the next one is not. */
 TEST(who_knows_an_older_generation_finishes_the_next)
 {
-    restart(0, 90);
-    world.servers[0].text[0] = '\0';
+    comes_back_bare(0);
     has(1, 3, ids[1], "");
     has(2, 2, ids[0], "");
     assert_int_equal(wanted(), 0x4);
