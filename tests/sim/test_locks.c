@@ -26,6 +26,7 @@ static const char *const expected[] = {"acquired",
                                        "readers kept out for a writer",
                                        "upgraded",
                                        "upgraded in quiet",
+                                       "torn membership",
                                        NULL};
 
 /* A third of what is usual, and three times that, or what is five standard deviations away in 400 schedules, if that

@@ -1,8 +1,10 @@
 /* Operators, with the calls of redlock_nodes.h: they make the group, heal it, replace a node, look, and take a lock
- * away by hand. And the moves of an address. */
+ * away by hand. And the moves of an address, and memberships that are torn. */
 #include <stdio.h>
+#include <string.h>
 
 #include "base/memory.h"
+#include "redlock/marker.h"
 #include "tests/sim/lock/schedule.h"
 #include "tests/sim/world/trouble.h"
 
@@ -49,10 +51,23 @@ bool lock_is_operated(void)
     return schedule.is_replacing || schedule.is_upgrading || schedule.healed_at.ns == INSTANT_NEVER.ns;
 }
 
+/* The first pause for that reason counts. */
+static bool settling_note(void *context, const char *what, int64_t left_ms)
+{
+    struct redlock_nodes **nodes = context;
+    (void)what, (void)left_ms;
+    if (*nodes == NULL || strstr(redlock_nodes_reason(*nodes), "changes of the group met") == NULL)
+        return true;
+    play_count("settled changes that met", 1);
+    *nodes = NULL;
+    return true;
+}
+
 static void heal_main(void *argument)
 {
     (void)argument;
-    struct redlock_nodes *nodes = nodes_open();
+    struct redlock_nodes *nodes = nodes_open(), *unsettled = nodes;
+    redlock_nodes_watch(nodes, settling_note, &unsettled);
     enum redlock_nodes_end end = redlock_nodes_heal(nodes, NULL, true);
     schedule.healed_at = world_time();
     world_tell("healed: %d %s", (int)end, redlock_nodes_reason(nodes));
@@ -170,10 +185,94 @@ static void replace(unsigned index)
     lock_operator_start(lock_group_replace, NULL);
 }
 
+/* --- torn memberships --------------------------------------------------------------------------------------------- */
+
+#define AWAY_LEAST_NS (50 * NS_PER_MS)
+#define AWAY_MOST_NS  (5 * NS_PER_S)
+
+static void clients_come_back(struct world_event *event)
+{
+    (void)event;
+    for (unsigned i = 0; i < schedule.client_count; i++)
+        if (!schedule.clients[i].process->is_alive && !schedule.is_quitting)
+            lock_client_start(&schedule.clients[i]);
+}
+
+static void most_clients_lose_power(struct chance *draw)
+{
+    static struct world_event event = {.fire = clients_come_back};
+    for (unsigned i = 0; i < schedule.client_count; i++) {
+        if (chance_pick(draw, 8) == 0) /* it knows the membership before */
+            continue;
+        network_break(schedule.clients[i].host, NULL);
+        process_kill(schedule.clients[i].process, true);
+    }
+    world_at(&event, instant_after(world_time(), chance_scale(draw, AWAY_LEAST_NS, AWAY_MOST_NS)));
+}
+
+static struct value *marker_of(unsigned index, struct marker *marker)
+{
+    struct value *value = keyspace_find(server_keyspace(schedule.nodes[index]->server), text_of("hf:lock:group"));
+    bool is_read = value != NULL && marker_parse(marker, value->string.bytes, value->string.length);
+    return is_read ? value : NULL;
+}
+
+/* All members are there and agree. */
+static bool is_whole(void)
+{
+    struct marker first, marker;
+    for (unsigned i = 0; i < schedule.node_count; i++)
+        if (!schedule.nodes[i]->is_up || marker_of(i, i == 0 ? &first : &marker) == NULL ||
+            (i > 0 && !marker_same_membership(&marker, &first)))
+            return false;
+    return true;
+}
+
+static void marker_change(unsigned index, int place, const char *id)
+{
+    struct marker marker;
+    char text[MARKER_TEXT_MAX];
+    struct value *value = marker_of(index, &marker);
+    marker.generation++;
+    snprintf(marker.places[place], sizeof marker.places[place], "%s", id);
+    marker_write(&marker, text);
+    buffer_clear(&value->string);
+    buffer_append_text(&value->string, text);
+}
+
+/* A server comes back empty. Two clients record it, of which one saw another server there, or an operator makes its
+ * place vacant, and they die when they have written to some members. */
+static void tear(struct chance *draw)
+{
+    unsigned index = chance_pick(draw, schedule.node_count);
+    struct node *node = schedule.nodes[index];
+    struct marker marker;
+    if (schedule.node_count == 1 || !schedule.is_exclusive || schedule.keeps_memory || lock_is_operated() ||
+        !is_whole() || !trouble_bears(node))
+        return;
+    marker_of(index, &marker);
+    most_clients_lose_power(draw);
+    node_stop(node, true);
+    node_resume(node);
+    node_start(node, SERVER_EMPTY);
+    node->lost_at = world_time();
+    const char *run = server_run_id(node->server);
+    char ids[3][MARKER_ID_DIGITS + 1] = {""};
+    snprintf(ids[1], sizeof ids[1], "%s", run);
+    snprintf(ids[2], sizeof ids[2], "%s", run + MARKER_ID_DIGITS);
+    unsigned changes[2] = {chance_pick(draw, 3), chance_pick(draw, 3)};
+    for (unsigned i = 0; i < schedule.node_count; i++) {
+        unsigned change = chance_pick(draw, 3);
+        if (i != index && change < 2)
+            marker_change(i, marker_place_of(&marker, marker.self), ids[changes[change]]);
+    }
+    play_count("torn membership", 1);
+}
+
 void lock_operate(struct chance *draw)
 {
     unsigned resource = chance_pick(draw, schedule.resource_count);
-    switch (chance_pick(draw, 6)) {
+    switch (chance_pick(draw, 10)) {
     case 0:
     case 1:
         delete_keys(draw, resource);
@@ -190,8 +289,12 @@ void lock_operate(struct chance *draw)
         else
             lock_operator_start(lock_group_look, NULL);
         return;
-    default:
+    case 5:
+    case 6:
         replace(chance_pick(draw, schedule.node_count));
+        return;
+    default:
+        tear(draw);
         return;
     }
 }
