@@ -171,6 +171,27 @@ TEST(a_second_signal_stops_now)
     assert_queue("*1|$8|one two |");
 }
 
+/* The end of a run in a process will not be reported, so nobody waits for it, and its lock expires. */
+TEST(a_worker_whose_zygote_died_ends)
+{
+    static const struct {
+        const char *class_name, *args, *told, *left;
+        int64_t ms;
+    } cases[] = {{"act", "[8000]", "worker_stopping reason=zygote_lost busy=1", "*1|$0||", 7700},
+                 {"runner", "[]", "worker_stopping_now reason=zygote_lost busy=1", "*1|$4|one |", 200}};
+    for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        work(&(struct setting){.worker = "stop_timeout = \"1h\";"});
+        push("one", cases[i].class_name, cases[i].args, ",\"resource\":\"r\"");
+        run_for(300 * NS_PER_MS);
+        fleet_zygote_die(scene.zygote);
+        assert_ends(EXIT_CODE_FAILURE, world_time(), cases[i].ms);
+        assert_told(cases[i].told);
+        assert_int_equal(told_times("zygote_lost advice="), i + 1);
+        assert_queue(cases[i].left);
+        assert_string_equal(ask(scene.nodes[0], "EXISTS r"), i == 0 ? ":0|" : ":1|");
+    }
+}
+
 TEST(a_queue_node_that_is_gone_delays_the_end_by_so_much)
 {
     static const struct {

@@ -40,6 +40,7 @@ static struct {
     enum exit_code exit_code;
     bool is_abandoned;
     struct run_table *run_table;
+    struct zygote_world *zygote;
     unsigned blocks_left;
     struct instant ended_at;
     FILE *history;
@@ -302,7 +303,7 @@ static inline void worker_main(void *argument)
                                      .observer = setting->observer,
                                      .report_path = setting->report_path};
     scene.run_table = options.run_table;
-    fleet_zygote_start(&zygote, options.run_table);
+    scene.zygote = fleet_zygote_start(&zygote, options.run_table);
     process_blocks_begin();
     scene.exit_code = worker_run(&options, &scene.is_abandoned);
     scene.blocks_left = process_blocks_left(&(size_t){0});

@@ -188,7 +188,8 @@ int fleet_handler_run(hf_job *job, void *state);
 /* fleet/zygote.c: in the process that becomes a worker. */
 struct zygote;
 struct run_table;
-void fleet_zygote_start(struct zygote *zygote, struct run_table *run_table);
+struct zygote_world *fleet_zygote_start(struct zygote *zygote, struct run_table *run_table);
+void fleet_zygote_die(struct zygote_world *zygote); /* and its children with it */
 
 /* fleet/producer.c */
 struct host *fleet_producer_start(unsigned number);

@@ -575,6 +575,15 @@ static void order_take(struct zygote_world *zygote, const char *bytes, ssize_t l
     }
 }
 
+void fleet_zygote_die(struct zygote_world *zygote)
+{
+    world_cancel(&zygote->work);
+    local_listen(zygote->socket, NULL, NULL);
+    local_drop(zygote->socket);
+    zygote->socket = NULL;
+    all_kill(zygote);
+}
+
 static void work_fire(struct world_event *event)
 {
     struct zygote_world *zygote = list_owner(event, struct zygote_world, work);
@@ -584,14 +593,10 @@ static void work_fire(struct world_event *event)
     ssize_t length;
     while ((length = local_read(zygote->socket, bytes, sizeof bytes, rights, &right_count)) > 0)
         order_take(zygote, bytes, length, rights, right_count);
-    if (length < 0) {
+    if (length < 0)
         deadlines_keep(zygote);
-        return;
-    }
-    local_listen(zygote->socket, NULL, NULL);
-    local_drop(zygote->socket);
-    zygote->socket = NULL;
-    all_kill(zygote);
+    else
+        fleet_zygote_die(zygote);
 }
 
 static void socket_told(void *context)
@@ -600,7 +605,7 @@ static void socket_told(void *context)
     world_at(&zygote->work, instant_after(world_time(), chance_below(world_chance(), LATENCY_MAX_NS)));
 }
 
-void fleet_zygote_start(struct zygote *zygote, struct run_table *run_table)
+struct zygote_world *fleet_zygote_start(struct zygote *zygote, struct run_table *run_table)
 {
     int ends[2];
     struct zygote_world *world = memory_new(struct zygote_world);
@@ -616,4 +621,5 @@ void fleet_zygote_start(struct zygote *zygote, struct run_table *run_table)
     local_listen(world->socket, socket_told, world);
     atomic_store(&run_table->wakes_at, INT64_MAX);
     *zygote = (struct zygote){.socket = ends[0]}; /* without a number: nobody waits for its end */
+    return world;
 }
