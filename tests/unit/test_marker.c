@@ -107,6 +107,7 @@ TEST(test_refuses_what_is_no_marker)
         "1 group=5F2A90C41B7D3E88 generation=3 max_ttl_ms=60000 places=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=-",
         "1 group=5f2a90c41b7d3e8 generation=3 max_ttl_ms=60000 places=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=-",
         "1 group=5f2a90c41b7d3e888 generation=3 max_ttl_ms=60000 places=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=-",
+        HEAD "0a1b2c3,-,9f8e7d6c self=9f8e7d6c run=-",
         "1 group=- generation=3 max_ttl_ms=60000 places=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=-",
         "1 group=5f2a90c41b7d3e88 generation=03 max_ttl_ms=60000 places=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=-",
         "1 group=5f2a90c41b7d3e88 generation=+3 max_ttl_ms=60000 places=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=-",

@@ -213,6 +213,12 @@ TEST(terms_have_bounds)
     refuse_terms((struct redlock_terms){.hand_over_tasks = 1000001}, "handed over at most");
     refuse_terms((struct redlock_terms){.hand_over_ms = -1}, "handed over for up to 1 h");
     refuse_terms((struct redlock_terms){.hand_over_ms = 3600001}, "handed over for up to 1 h");
+    accept_terms((struct redlock_terms){.drift_factor = 0.1, .timeout_factor = 0.25});
+    refuse_terms((struct redlock_terms){.drift_factor = 0.11}, "drift factor must be from 0 to 0.1");
+    refuse_terms((struct redlock_terms){.timeout_factor = 0.009}, "timeout factor must be from 0.01 to 0.25");
+    refuse_terms((struct redlock_terms){.timeout_factor = 0.26}, "timeout factor must be from 0.01 to 0.25");
+    assert_false(redlock_terms_check(NULL, &three, reason, sizeof reason));
+    assert_false(redlock_terms_check(&(struct redlock_terms){0}, NULL, reason, sizeof reason));
 }
 
 TEST(what_is_not_said_is_usual)
