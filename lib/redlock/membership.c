@@ -328,7 +328,7 @@ static int leaving_place(const struct plan *plan)
 static bool make_vacant(struct plan *plan)
 {
     const struct membership_node *leaving = leaving_node(plan);
-    if (newcomer_is_outside(plan) && leaving->is_reached && is_of_group(plan, leaving) && !is_member(plan, leaving))
+    if (newcomer_is_outside(plan) && is_of_group(plan, leaving) && !is_member(plan, leaving))
         return refuse(plan, MEMBERSHIP_REFUSED, "%s is no member of the group any more: it was replaced before",
                       leaving->name);
     if (!newcomer_is_outside(plan) && leaving->has_marker)
