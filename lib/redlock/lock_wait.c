@@ -716,7 +716,7 @@ static void has_turn(struct local_waiter *claim)
 
 /* --- the line of a resource whose places this process has --------------------------------------------------------- */
 
-/* The first in line waits on: each place that it knows has a lock of this process, which hands it on (place_hand_on). */
+/* The first in line waits on: a place that it knows has a lock of this process, which hands it on (place_hand_on). */
 static void has_line(struct local_waiter *line)
 {
     (void)line;
