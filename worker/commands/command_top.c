@@ -303,6 +303,7 @@ static int run_live(struct top_command *top)
         next = instant_after(instant_now(), top->interval_ns);
     while (look(top) && show_until(top, next));
     terminal_leave(&top->terminal);
+    top->console.code = EXIT_CODE_OK; /* the last look may have failed, as the screen said */
     return EXIT_CODE_OK;
 }
 
