@@ -640,7 +640,11 @@ TEST(nodes_that_a_worker_needs_are_not_ended_unasked)
     assert_int_equal(look().up, LOCAL_NODES);
     assert_int_equal(run_line("local stop --yes"), 0);
     assert_contains(result.out, "4 servers were ended");
+    assert_string_equal(result.error, "");
     assert_int_equal(look().up, 0);
+    assert_int_equal(run_line("local wipe --yes"), 0);
+    snprintf(expected, sizeof expected, "process %d, a worker, lives on", (int)worker.pid);
+    assert_contains(result.error, expected);
     end(&worker, SIGKILL);
 }
 

@@ -103,6 +103,8 @@ static int end(const struct local_nodes_view *view, const struct local_command *
     if (code == EXIT_CODE_OK)
         printf("%u server%s ended; %s %s\n", view->up, view->up == 1 ? " was" : "s were",
                removes ? "nothing is left of" : "the data stays in", view->directory);
+    if (code == EXIT_CODE_OK && removes && view->worker != 0)
+        fprintf(stderr, "process %d, a worker, lives on and cannot use the next nodes: end it\n", (int)view->worker);
     return code;
 }
 
