@@ -38,7 +38,7 @@ TEST(a_lock_that_nobody_has_is_free)
     assert_int_equal(who_json("r"), 1);
     assert_contains(result.out,
                     "{\"resource\":\"r\",\"prefix\":\"lock:\",\"state\":\"free\",\"quorum\":2,\"holders\":[]");
-    assert_contains(result.out, "\"waiting\":0,\"waiters\":[]}");
+    assert_contains(result.out, "\"waiting\":0,\"waiters\":[],\"waiting_under_other_limit\":0}");
 }
 
 TEST(the_task_that_holds_is_named)
@@ -112,6 +112,7 @@ TEST(all_places_in_use_are_shown)
     assert_contains(result.out, "\"reader\":false,\"place\":1},{\"value\":\"left\"");
     assert_contains(result.out, "\"reader\":false,\"place\":64}],\"state\":\"held\"");
     assert_contains(result.out, "\"place\":null,\"limit\":null,\"waiting\":1");
+    assert_contains(result.out, "\"waiting_under_other_limit\":1");
     lock_cluster_take_away(&fleet.locks, "lock:r");
     lock_cluster_take_away(&fleet.locks, "lock:hf:place:64:r");
     lock_cluster_ask(&fleet.locks, 1, "SET lock:r left PX 600000");
@@ -245,7 +246,7 @@ TEST(the_holder_is_known_without_the_queue_node)
     assert_contains(result.out, "\"r\" is held.");
     assert_contains(result.out, "task     first");
     assert_int_equal(who_json("r"), 75);
-    assert_contains(result.out, "\"waiting\":null,\"waiters\":null}");
+    assert_contains(result.out, "\"waiting\":null,\"waiters\":null,\"waiting_under_other_limit\":null}");
     redis_server_restart(fleet.queue);
 }
 

@@ -39,11 +39,13 @@ static void show(struct lock_view *view, const struct lock_waiters *waiters, lon
     lock_view_put(view, &out);
     if (view->has_queue) {
         lock_waiters_put(waiters, &out);
+        printer_number(&out, NULL, "waiting_under_other_limit", others);
         if (others > 0)
             printer_line(&out, "And %lld in a line of another limit, which the class had, or has elsewhere.", others);
     } else {
         printer_text(&out, NULL, "waiting", NULL);
         printer_text(&out, NULL, "waiters", NULL);
+        printer_text(&out, NULL, "waiting_under_other_limit", NULL);
     }
     printer_end(&out);
 }
@@ -109,8 +111,8 @@ const struct command command_who = {
         "class, queue, identity, process_alive, since, reader, place; nodes: a list of name, state, votes, answered,\n"
         "trouble, holder (its place in holders), readers (how many it has, 64 at most), remaining, fence (these four\n"
         "are null with several places); place; limit (of the class whose `resource` makes such names);\n"
-        "waiting: how many; waiters: a list of jid, class, queue, state (parked, on its way, vanished, unknown), at.\n"
-        "null is not known.\n",
+        "waiting: how many; waiters: a list of jid, class, queue, state (parked, on its way, vanished, unknown), at;\n"
+        "waiting_under_other_limit: how many are in a line of another limit. null is not known.\n",
     .examples = "  holdfast who acct:42\n"
                 "  holdfast who acct:42 --json | jq .holders[0].jid\n",
     .options = options,
