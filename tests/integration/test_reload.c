@@ -111,8 +111,7 @@ TEST(the_settings_of_a_class_change_for_tasks_that_come)
 TEST(what_cannot_change_is_named)
 {
     unsigned worker = start(&(struct fleet_setup){.threads = 2});
-    reload(worker,
-           &(struct fleet_setup){.threads = 3, .queue_node = "connect_timeout = \"5s\"; call_timeout = \"2s\";"});
+    reload(worker, &(struct fleet_setup){.threads = 3, .queue_node = "call_timeout = \"2s\";"});
     test_await(fleet_logged(&fleet, worker,
                             "warn setting_waits setting=\"worker.threads\" before=2 after=3 "
                             "advice=\"takes effect after a restart\""));

@@ -15,9 +15,9 @@
 
 /* A machine that stands still for a moment must neither end locks nor make nodes silent. A lock node may take a quarter
  * of the ttl. */
-#define PATIENT_NODE    "connect_timeout = \"5s\"; "
-#define USUAL_LOCK_NODE PATIENT_NODE "timeout = \"1s\";"
-#define OTHER_LOCK_NODE PATIENT_NODE "timeout = \"250ms\";"
+#define PATIENT_NODE    "host = \"127.0.0.1\"; port = %u; connect_timeout = \"5s\"; "
+#define USUAL_LOCK_NODE "timeout = \"1s\";"
+#define OTHER_LOCK_NODE "timeout = \"250ms\";"
 #define USUAL_LOCK                                                                                                     \
     "ttl = \"5s\"; tries = 20; retry_delay = \"2ms\"; retry_jitter = \"4ms\"; park_delay = \"100ms\"; "                \
     "prefix = \"lock:\";"
@@ -129,12 +129,12 @@ static void configuration_write(const struct fleet *fleet, const char *name, con
     const char *lock_node = setup->lock == NULL ? USUAL_LOCK_NODE : OTHER_LOCK_NODE;
     fprintf(file, "queue_node = { %s ", or_nothing(setup->queue_at));
     if (setup->queue_at == NULL)
-        fprintf(file, "host = \"127.0.0.1\"; port = %u; ", redis_server_port(fleet->queue));
-    fprintf(file, "%s };\n", setup->queue_node != NULL ? setup->queue_node : PATIENT_NODE);
+        fprintf(file, PATIENT_NODE, redis_server_port(fleet->queue));
+    fprintf(file, "%s };\n", or_nothing(setup->queue_node));
     fprintf(file, "lock_nodes = (%s", or_nothing(setup->lock_nodes));
     for (unsigned i = 0; setup->lock_nodes == NULL && i < fleet->locks.count; i++)
-        fprintf(file, "%s{ host = \"127.0.0.1\"; port = %u; %s }", i > 0 ? ", " : "",
-                redis_server_port(fleet->locks.servers[i]), setup->lock_node != NULL ? setup->lock_node : lock_node);
+        fprintf(file, "%s{ " PATIENT_NODE "%s }", i > 0 ? ", " : "", redis_server_port(fleet->locks.servers[i]),
+                setup->lock_node != NULL ? setup->lock_node : lock_node);
     fprintf(file, ");\nlock = { %s };\n", setup->lock != NULL ? setup->lock : USUAL_LOCK);
     fprintf(file, "classes = (%s);\n", or_nothing(setup->classes));
     fprintf(file, "%s\n", or_nothing(setup->sections));

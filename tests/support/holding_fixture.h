@@ -24,7 +24,7 @@ static inline unsigned holder_start(const char *queues)
                                   .plugin = "holder",
                                   .queues = queues,
                                   .lock = "ttl = \"30s\"; prefix = \"lock:\"; tries = 3; park_delay = \"100ms\"; ",
-                                  .lock_node = "connect_timeout = \"5s\"; timeout = \"5s\";",
+                                  .lock_node = "timeout = \"5s\";",
                               });
 }
 
