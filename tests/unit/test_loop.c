@@ -37,9 +37,10 @@ static void letter_set(struct lettered *lettered, char letter, struct instant du
 TEST(deadlines_fire_in_order_and_not_before_time)
 {
     struct lettered a = {.letter = 0}, b = {.letter = 0}, c = {.letter = 0}, d = {.letter = 0};
-    letter_set(&c, 'c', soon(30));
+    struct instant first = soon(10), later = soon(30); /* before the thread may have to wait for the processor */
+    letter_set(&c, 'c', later);
     letter_set(&a, 'a', (struct instant){0});
-    letter_set(&b, 'b', soon(10));
+    letter_set(&b, 'b', first);
     letter_set(&d, 'd', INSTANT_NEVER);
     stop_at(soon(40));
     loop_run(loop);
@@ -64,10 +65,11 @@ TEST(a_cleared_deadline_does_not_fire)
 TEST(a_deadline_can_be_moved_both_ways)
 {
     struct lettered a = {.letter = 0}, b = {.letter = 0};
+    struct instant first = soon(10), later = soon(20);
     letter_set(&a, 'a', soon(5));
     letter_set(&b, 'b', soon(1000000));
-    letter_set(&a, 'a', soon(20)); /* the timerfd goes off for nothing meanwhile */
-    letter_set(&b, 'b', soon(10));
+    letter_set(&a, 'a', later); /* the timerfd goes off for nothing meanwhile */
+    letter_set(&b, 'b', first);
     stop_at(soon(30));
     loop_run(loop);
     assert_string_equal(trace, "ba");

@@ -10,13 +10,12 @@
 
 /* --- deadlines first ---------------------------------------------------------------------------------------- */
 
-/* Two pipes become readable in the same turn. Whichever is served first spends the time until a deadline passes: the
- * deadline must then come before the other one. */
+/* Two pipes become readable in the same turn. Whichever is served first moves a deadline near and spends the time until
+ * it passes: the deadline must then come before the other one. */
 struct race {
     int pipe_fds[2][2];
     struct loop_watch *watches[2];
     struct loop_timer timer;
-    struct instant due;
 };
 
 static void race_ready(void *context, int events)
@@ -24,9 +23,13 @@ static void race_ready(void *context, int events)
     (void)events;
     struct race *race = context;
     note('r');
-    if (traced > 1)
+    if (traced > 1) {
         loop_stop(loop);
-    while (!instant_reached(instant_now(), race->due))
+        return;
+    }
+    struct instant due = soon(1);
+    loop_timer_set(loop, &race->timer, due);
+    while (!instant_reached(instant_now(), due))
         ;
 }
 
@@ -38,8 +41,7 @@ static void race_start(struct race *race, void (*fire)(struct loop_timer *timer)
         race->watches[i] = loop_watch_start(loop, race->pipe_fds[i][0], LOOP_READABLE, race_ready, race);
     }
     loop_timer_init(&race->timer, fire);
-    race->due = soon(50);
-    loop_timer_set(loop, &race->timer, race->due);
+    loop_timer_set(loop, &race->timer, soon(1000000));
 }
 
 static void race_end(struct race *race)
