@@ -34,7 +34,7 @@ static inline void enter(void)
     snprintf(bank->ledger, sizeof bank->ledger, "%s/ledger.db", bank->directory);
     bank->settings[0] = (struct fake_setting){"ledger", bank->ledger};
     bank->settings[1] = (struct fake_setting){"synchronous", "off"};
-    bank->settings[2] = (struct fake_setting){"busy_timeout", "2000"};
+    bank->settings[2] = (struct fake_setting){"busy_timeout", "100000"}; /* as long as TEST_PATIENCE_NS */
     bank_open();
 }
 
@@ -59,7 +59,7 @@ static inline int64_t ask(const char *query)
     sqlite3 *db;
     sqlite3_stmt *statement;
     assert_int_equal(sqlite3_open(bank->ledger, &db), SQLITE_OK);
-    sqlite3_busy_timeout(db, 5000);
+    sqlite3_busy_timeout(db, TEST_PATIENCE_NS / NS_PER_MS);
     assert_int_equal(sqlite3_prepare_v2(db, query, -1, &statement, NULL), SQLITE_OK);
     int code = sqlite3_step(statement);
     int64_t value = code == SQLITE_ROW ? sqlite3_column_int64(statement, 0) : INT64_MIN;
