@@ -330,7 +330,7 @@ TEST(a_pipe_that_nobody_reads_drops_lines_and_later_says_how_many)
         test_await((drain(pipe_fds[0], &lines, &reported), true));
 
     log_event(LOG_INFO, "room", "%s", "");
-    test_await((drain(pipe_fds[0], &lines, &reported), reported > 0));
+    test_await((drain(pipe_fds[0], &lines, &reported), reported >= lost)); /* perhaps in several lines */
     assert_int_equal(reported, lost);
     assert_int_equal(lines, 5000 - lost);
     log_stop();

@@ -33,7 +33,7 @@ TEST(all_of_a_request_can_be_said)
     caller.job.resource_count = 2;
     caller.job.token = "1790000000000007";
     assert_int_equal(call_with("[{\"method\":\"PUT\",\"headers\":{\"X-A\":\"1\",\"Authorization\":\"Bearer s\","
-                               "\"X-Empty\":\"\"},\"timeout\":5,\"body\":\"plain\",\"url\":\"",
+                               "\"X-Empty\":\"\"},\"timeout\":300,\"body\":\"plain\",\"url\":\"",
                                "/\"}]"),
                      HF_OK);
     const char *request = http_server_request(caller.server, 0);
