@@ -101,7 +101,7 @@ static void *heal_when_asked(void *ignored)
 
 TEST(a_lost_reply_is_asked_for_again)
 {
-    struct node_client *client = open_and_deafen(0);
+    struct node_client *client = open_and_deafen(TEST_PATIENCE_NS);
     pthread_t healer;
     assert_int_equal(pthread_create(&healer, NULL, heal_when_asked, NULL), 0);
     node_client_begin(client);
@@ -116,7 +116,7 @@ TEST(a_lost_reply_is_asked_for_again)
 
 TEST(patience_ends_and_what_was_sent_is_unknown)
 {
-    struct node_client *client = open_and_deafen(NS_PER_S / 2);
+    struct node_client *client = open_and_deafen(10 * NS_PER_S);
     node_client_begin(client);
     node_client_ask(client, "SET", "mark", "1", NULL);
     assert_false(node_client_run(client));
