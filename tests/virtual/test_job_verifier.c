@@ -59,6 +59,8 @@ static bool answer_now(void)
 static int set_up(void **state)
 {
     lock_set_up(state);
+    locks_destroy();
+    locks_create(60000); /* not extended, nor lost, when this thread gets no processor for some seconds */
     job_verifier_init(&verifier, loop, FOR_EVER_NS);
     return 0;
 }
