@@ -145,6 +145,7 @@ static void block_inside(struct redlock_mutex *mutex, enum redlock_news news)
 TEST(a_callback_on_the_thread_of_the_client_cannot_block_it)
 {
     struct redlock_mutex other = mutex_of("s"), mutex = mutex_of("r");
+    mutex.terms.ttl_ms = 4 * CLUSTER_TIMEOUT_MS; /* danger comes soon */
     mutex.told = block_inside;
     mutex.context = &other;
     const char *name = "u";
@@ -192,6 +193,7 @@ TEST(an_unlock_waits_for_the_callback)
 {
     pthread_t teller, leaver;
     struct redlock_mutex mutex = mutex_of("r");
+    mutex.terms.ttl_ms = 4 * CLUSTER_TIMEOUT_MS;
     mutex.told = linger_inside;
     mutex.is_dispatched = true;
     is_inside = may_return = is_unlocked = false;

@@ -1,42 +1,15 @@
-/* The mutex of libredlock: what a program does with it, and what it must not be able to do. */
+/* The mutex of libredlock: what a program does with it, and what it must not be able to do. When and for how long is in
+ * test_mutex_time.c: here the clock may be real, and no thread need run in time. */
 #include "tests/support/test.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/memory.h"
-#include "tests/support/client_fixture.h"
+#include "tests/support/mutex_fixture.h"
 
-enum { TTL_MS = 4 * CLUSTER_TIMEOUT_MS, THREADS = 16, ROUNDS = 20, MANY = 10000 };
-
-static struct redlock_mutex mutex_of_owner(const char *name, struct redlock_owner *owner)
-{
-    struct redlock_mutex mutex = mutex_of(name);
-    mutex.owner = owner;
-    return mutex;
-}
-
-static void lock(struct redlock_mutex *mutex)
-{
-    enum redlock_answer answer = redlock_mutex_lock(mutex);
-    if (answer != REDLOCK_ACQUIRED)
-        fail_msg("%s: %s", redlock_answer_name(answer), mutex->reason);
-}
-
-static struct redlock_counters counted(void)
-{
-    struct redlock_counters counters;
-    redlock_client_counters(client, &counters);
-    return counters;
-}
-
-static int64_t boot_ms(void)
-{
-    return instant_now().ns / NS_PER_MS;
-}
+enum { THREADS = 16, ROUNDS = 20, MANY = 10000 };
 
 /* --- locking ------------------------------------------------------------------------------------------------------ */
 
@@ -44,10 +17,9 @@ TEST(it_needs_nothing_but_a_client_and_a_name)
 {
     struct redlock_mutex mutex = {.client = client, .name = "r"}, other = {.client = client, .name = "r"};
     assert_int_equal(redlock_mutex_lock(&mutex), REDLOCK_ACQUIRED);
-    test_await(lock_cluster_holders(&cluster, "lock:r") == NODES);
+    test_await(lock_cluster_holders(&cluster, "lock:r") >= QUORUM); /* a node that is asked too late grants nothing */
     assert_true(redlock_mutex_token(&mutex) > 0);
-    assert_in_range(redlock_mutex_valid_for_ms(&mutex), 9000, 10000);
-    assert_in_range(redlock_mutex_valid_until_ms(&mutex) - boot_ms(), 9000, 10000);
+    assert_true(redlock_mutex_valid_for_ms(&mutex) > 0);
     assert_false(redlock_mutex_in_danger(&mutex));
     assert_true(redlock_mutex_lost_fd(&mutex) >= 0);
     assert_int_equal(redlock_mutex_try_lock(&other), REDLOCK_BUSY);
@@ -152,71 +124,6 @@ TEST(a_number_under_the_mutexes_of_many_threads_is_exact)
     assert_int_equal(total, THREADS * ROUNDS);
 }
 
-/* --- time --------------------------------------------------------------------------------------------------------- */
-
-TEST(a_wait_ends_when_the_time_is_over)
-{
-    struct redlock_mutex mutex = mutex_of("r"), other = mutex_of("r");
-    lock(&mutex);
-    int64_t before = boot_ms();
-    assert_int_equal(redlock_mutex_try_lock_for(&other, 3000, 0), REDLOCK_BUSY);
-    assert_in_range(boot_ms() - before, 2990, 3500);
-    assert_int_equal(redlock_mutex_unlock(&mutex), REDLOCK_RELEASED);
-}
-
-TEST(a_lease_ends_however_often_it_was_extended)
-{
-    struct redlock_mutex mutex = mutex_of("r");
-    int64_t before = boot_ms();
-    assert_int_equal(redlock_mutex_try_lock_for(&mutex, 0, 5000), REDLOCK_ACQUIRED);
-    while (redlock_mutex_valid_for_ms(&mutex) > 0) {
-        (void)redlock_mutex_touch(&mutex);
-        poll(NULL, 0, 20);
-    }
-    assert_in_range(boot_ms() - before, 4980, 5100);
-    assert_false(redlock_mutex_touch(&mutex));
-    assert_contains(mutex.reason, "does not confirm");
-    assert_int_equal(redlock_mutex_unlock(&mutex), REDLOCK_RELEASED);
-}
-
-TEST(an_extension_makes_it_certain_for_so_long)
-{
-    struct redlock_mutex mutex = mutex_of("r");
-    lock(&mutex);
-    assert_true(redlock_mutex_extend(&mutex, 30000));
-    assert_in_range(redlock_mutex_valid_for_ms(&mutex), 29000, 30000);
-    test_await(strtol(lock_cluster_ask(&cluster, 0, "PTTL lock:r"), NULL, 10) > 29000);
-    poll(NULL, 0, 60000); /* later extensions keep it so */
-    assert_in_range(redlock_mutex_valid_for_ms(&mutex), 15000, 30000);
-    assert_true(redlock_mutex_extend(&mutex, 60000)); /* the max_ttl of the group */
-    assert_in_range(redlock_mutex_valid_for_ms(&mutex), 58000, 60000);
-    int64_t valid_until = redlock_mutex_valid_until_ms(&mutex);
-    assert_false(redlock_mutex_extend(&mutex, 60001));
-    assert_contains(mutex.reason, "60001 ms is above the max_ttl of the lock group, 60000 ms");
-    assert_false(redlock_mutex_extend(&mutex, INT64_MAX));
-    assert_false(redlock_mutex_extend(&mutex, 0));
-    assert_false(redlock_mutex_extend(&mutex, -1));
-    assert_contains(mutex.reason, "at least 1 ms");
-    assert_int_equal(redlock_mutex_valid_until_ms(&mutex), valid_until);
-    assert_true(redlock_mutex_extend(&mutex, 1)); /* never less than it has */
-    assert_true(redlock_mutex_valid_until_ms(&mutex) >= valid_until);
-    assert_int_equal(redlock_mutex_unlock(&mutex), REDLOCK_RELEASED);
-}
-
-TEST(an_extension_that_no_majority_confirms_changes_nothing)
-{
-    struct redlock_mutex mutex = mutex_of("r");
-    lock(&mutex);
-    pause_first(QUORUM);
-    assert_false(redlock_mutex_extend(&mutex, 60000));
-    assert_contains(mutex.reason, "does not confirm");
-    assert_true(redlock_mutex_valid_for_ms(&mutex) <= TTL_MS);
-    test_await(redlock_mutex_in_danger(&mutex));
-    test_await(redlock_mutex_valid_for_ms(&mutex) == 0);
-    resume_first(QUORUM);
-    redlock_mutex_unlock(&mutex);
-}
-
 TEST(one_touch_at_a_time_is_enough_for_all_threads_of_an_owner)
 {
     struct redlock_owner owner = {0};
@@ -229,74 +136,11 @@ TEST(one_touch_at_a_time_is_enough_for_all_threads_of_an_owner)
     assert_int_equal(redlock_mutex_unlock(&mutex), REDLOCK_RELEASED);
 }
 
-static int64_t delays[8];
-
-static int64_t delay_of(struct redlock_mutex *mutex, unsigned attempts)
-{
-    assert_ptr_equal(mutex->context, delays);
-    return delays[attempts];
-}
-
-TEST(delays_can_be_a_function)
-{
-    struct redlock_mutex mutex = mutex_of("r"), other = mutex_of("r");
-    lock(&mutex);
-    other.terms.tries = 5;
-    other.delay_ms = delay_of;
-    other.context = delays;
-    memcpy(delays, (int64_t[]){0, 100, 1000, -1, 2000}, 5 * sizeof delays[0]);
-    int64_t before = boot_ms();
-    uint64_t attempts = counted().busy;
-    assert_int_equal(redlock_mutex_lock(&other), REDLOCK_BUSY);
-    assert_in_range(boot_ms() - before, 3100, 3500);
-    assert_int_equal(counted().busy - attempts, 5);
-    assert_int_equal(redlock_mutex_unlock(&mutex), REDLOCK_RELEASED);
-    assert_int_equal(redlock_mutex_lock(&other), REDLOCK_ACQUIRED);
-    assert_int_equal(redlock_mutex_unlock(&other), REDLOCK_RELEASED);
-}
-
-TEST(factors_bound_what_is_trusted_and_how_long_an_attempt_takes)
-{
-    struct redlock_mutex mutex = mutex_of("r");
-    mutex.terms.ttl_ms = 10000;
-    mutex.terms.drift_factor = 0.1;
-    lock(&mutex);
-    assert_in_range(redlock_mutex_valid_for_ms(&mutex), 8000, 9000);
-    assert_int_equal(redlock_mutex_unlock(&mutex), REDLOCK_RELEASED);
-    pause_first(QUORUM);
-    mutex.terms.tries = 1;
-    mutex.terms.timeout_factor = 0.01;
-    int64_t before = boot_ms();
-    assert_int_equal(redlock_mutex_lock(&mutex), REDLOCK_NO_QUORUM);
-    assert_in_range(boot_ms() - before, 100, 150);
-    resume_first(QUORUM);
-    mutex.terms.timeout_factor = 0.26;
-    assert_int_equal(redlock_mutex_lock(&mutex), REDLOCK_INVALID);
-    assert_contains(mutex.reason, "timeout factor");
-    mutex.terms.timeout_factor = 0;
-    mutex.terms.drift_factor = -0.1;
-    assert_int_equal(redlock_mutex_lock(&mutex), REDLOCK_INVALID);
-    assert_contains(mutex.reason, "drift factor");
-}
-
 /* --- cancelling --------------------------------------------------------------------------------------------------- */
-
-static enum redlock_answer waited;
-static _Atomic bool begins;
-
-static void *wait_long(void *argument)
-{
-    begins = true;
-    waited = redlock_mutex_lock(argument);
-    return NULL;
-}
 
 static void wait_and_cancel(struct redlock_mutex *mutex)
 {
-    pthread_t thread;
-    begins = false;
-    assert_int_equal(pthread_create(&thread, NULL, wait_long, mutex), 0);
-    test_await(begins);
+    pthread_t thread = locker_start(wait_long, mutex);
     poll(NULL, 0, 500);
     redlock_mutex_cancel(mutex);
     pthread_join(thread, NULL);
@@ -324,6 +168,7 @@ TEST(another_thread_can_cancel_an_attempt)
     wait_and_cancel(&other); /* for its own delay */
     for (unsigned i = 0; i < NODES; i++)
         (void)lock_cluster_ask(&cluster, i, "DEL lock:r");
+    delays[1] = 0;
     assert_int_equal(redlock_mutex_lock(&other), REDLOCK_ACQUIRED);
     redlock_mutex_cancel(&other); /* it is decided */
     assert_true(redlock_mutex_touch(&other));
@@ -349,7 +194,7 @@ static void *attempt_run(void *argument)
 /* It waits when this returns. */
 static void attempt_start(struct attempt *attempt)
 {
-    assert_int_equal(pthread_create(&attempt->thread, NULL, attempt_run, attempt), 0);
+    attempt->thread = locker_start(attempt_run, attempt);
     poll(NULL, 0, 500);
     assert_false(attempt->has_ended);
 }
@@ -578,35 +423,14 @@ static void *try_now(void *argument)
     return NULL;
 }
 
-TEST(a_wait_for_the_owner_and_then_for_others_is_one_wait)
-{
-    pthread_t quicker;
-    struct redlock_owner owner = {0};
-    struct redlock_mutex mutex = mutex_of("r"), first = mutex_of_owner("r", &owner), second = first;
-    lock(&mutex);
-    first.terms.wait_ms = 2000;
-    begins = false;
-    assert_int_equal(pthread_create(&quicker, NULL, wait_long, &first), 0);
-    test_await(begins);
-    poll(NULL, 0, 100);
-    int64_t before = boot_ms();
-    assert_int_equal(redlock_mutex_try_lock_for(&second, 3000, 0), REDLOCK_BUSY);
-    assert_in_range(boot_ms() - before, 2990, 3500);
-    pthread_join(quicker, NULL);
-    assert_int_equal(redlock_mutex_unlock(&mutex), REDLOCK_RELEASED);
-}
-
 TEST(an_attempt_of_the_owner_keeps_its_other_threads_waiting_for_as_long_as_they_want)
 {
-    pthread_t patient, hasty;
+    pthread_t hasty;
     struct redlock_owner owner = {0};
     struct redlock_mutex mutex = mutex_of("r"), first = mutex_of_owner("r", &owner), second = first;
     lock(&mutex);
     first.terms.wait_ms = INT64_MAX;
-    begins = false;
-    assert_int_equal(pthread_create(&patient, NULL, wait_long, &first), 0);
-    test_await(begins);
-    poll(NULL, 0, 100);
+    pthread_t patient = locker_start(wait_long, &first);
     assert_int_equal(pthread_create(&hasty, NULL, try_now, &second), 0);
     pthread_join(hasty, NULL);
     assert_int_equal(waited, REDLOCK_BUSY);
@@ -621,65 +445,6 @@ TEST(an_attempt_of_the_owner_keeps_its_other_threads_waiting_for_as_long_as_they
 
 /* --- danger and loss ---------------------------------------------------------------------------------------------- */
 
-struct told {
-    _Atomic unsigned dangers, losses; /* counted by the client's thread */
-    bool unlocks;
-    enum redlock_ending ending;
-};
-
-static void note(struct redlock_mutex *mutex, enum redlock_news news)
-{
-    struct told *told = mutex->context;
-    told->dangers += news == REDLOCK_NEWS_DANGER;
-    told->losses += news == REDLOCK_NEWS_LOST;
-    if (news == REDLOCK_NEWS_LOST)
-        assert_int_equal(redlock_mutex_valid_for_ms(mutex), 0);
-    else
-        assert_true(redlock_mutex_in_danger(mutex));
-    if (told->unlocks)
-        told->ending = redlock_mutex_unlock(mutex);
-}
-
-TEST(a_callback_is_told_of_danger_and_loss)
-{
-    struct told told = {0}, calm = {0};
-    struct redlock_mutex mutex = mutex_of("r"), free = mutex_of("free");
-    mutex.told = free.told = note;
-    mutex.context = &told;
-    free.context = &calm;
-    lock(&free);
-    assert_int_equal(redlock_mutex_unlock(&free), REDLOCK_RELEASED);
-    lock(&mutex);
-    poll(NULL, 0, 5 * TTL_MS);
-    assert_int_equal(told.dangers, 0);
-    pause_first(QUORUM);
-    test_await(told.dangers == 1);
-    assert_int_equal(told.losses, 0);
-    test_await(told.losses == 1);
-    resume_first(QUORUM);
-    redlock_mutex_unlock(&mutex);
-    assert_int_equal(told.dangers, 1);
-    assert_int_equal(calm.dangers + calm.losses, 0);
-}
-
-TEST(a_callback_is_told_of_every_danger)
-{
-    struct told told = {0};
-    struct redlock_mutex mutex = mutex_of("r");
-    mutex.terms.ttl_ms = 20000;
-    mutex.told = note;
-    mutex.context = &told;
-    lock(&mutex);
-    for (unsigned dangers = 1; dangers <= 2; dangers++) {
-        pause_first(QUORUM);
-        test_await(told.dangers == dangers);
-        resume_first(QUORUM);
-        test_await(!redlock_mutex_in_danger(&mutex));
-    }
-    assert_int_equal(told.losses, 0);
-    assert_int_equal(redlock_mutex_unlock(&mutex), REDLOCK_RELEASED);
-}
-
 TEST(a_callback_can_run_where_the_program_wants)
 {
     struct told told = {0}, second = {0}, early = {.unlocks = true}, never = {0};
@@ -692,7 +457,7 @@ TEST(a_callback_can_run_where_the_program_wants)
         all[i]->told = note;
         all[i]->is_dispatched = true;
         all[i]->context = contexts[i];
-        all[i]->terms.ttl_ms = 20000; /* nobody is lost while it is unlocked without an answer */
+        all[i]->terms.ttl_ms = 60000; /* nobody is lost while it is unlocked without an answer */
         lock(all[i]);
     }
     struct pollfd poll_for = {.fd = redlock_client_news_fd(client), .events = POLLIN};
@@ -702,8 +467,8 @@ TEST(a_callback_can_run_where_the_program_wants)
     assert_int_equal(redlock_client_dispatch(client), 0);
     pause_first(QUORUM);
     test_await(poll(&poll_for, 1, 0) == 1);
-    test_await(redlock_mutex_in_danger(&left));
-    poll(NULL, 0, 50);
+    for (unsigned i = 0; i < 4; i++)
+        danger_await(all[i]);
     assert_int_equal(told.dangers, 0);
     redlock_mutex_unlock(&left);
     memset(&left, 0xff, sizeof left); /* nobody looks at it any more */
@@ -712,47 +477,13 @@ TEST(a_callback_can_run_where_the_program_wants)
     assert_int_equal(never.dangers, 0);
     assert_int_equal(redlock_mutex_unlock(&other), REDLOCK_NOT_HELD); /* its callback did that */
     assert_int_equal(poll(&poll_for, 1, 0), 0);
-    test_await(redlock_mutex_valid_for_ms(&mutex) == 0);
-    poll(NULL, 0, 50);
+    loss_await(&mutex);
     redlock_mutex_unlock(&inner); /* before it is told of the loss */
     assert_int_equal(redlock_client_dispatch(client), 1);
     assert_int_equal(told.losses, 1);
     assert_int_equal(second.losses + early.losses, 0);
     resume_first(QUORUM);
     redlock_mutex_unlock(&mutex);
-}
-
-TEST(what_is_unlocked_before_it_is_told_keeps_no_other_from_being_told)
-{
-    for (unsigned leaves = 0; leaves < 3; leaves++) {
-        struct told told[4] = {{0}};
-        struct redlock_mutex mutexes[4] = {mutex_of("a"), mutex_of("b"), mutex_of("c"), mutex_of("d")};
-        for (unsigned i = 0; i < 4; i++) {
-            mutexes[i].told = note;
-            mutexes[i].is_dispatched = true;
-            mutexes[i].context = &told[i];
-            mutexes[i].terms.ttl_ms = i < 3 ? 20000 : 60000;
-            lock(&mutexes[i]);
-        }
-        pause_first(QUORUM);
-        for (unsigned i = 0; i < 3; i++)
-            test_await(redlock_mutex_in_danger(&mutexes[i]));
-        poll(NULL, 0, 50);
-        redlock_mutex_unlock(&mutexes[leaves]);
-        memset(&mutexes[leaves], 0xff, sizeof mutexes[leaves]); /* nobody looks at it any more */
-        test_await(redlock_mutex_in_danger(&mutexes[3]));
-        poll(NULL, 0, 50);
-        redlock_client_dispatch(client);
-        for (unsigned i = 0; i < 4; i++)
-            assert_int_equal(told[i].dangers + told[i].losses > 0, i != leaves);
-        resume_first(QUORUM);
-        for (unsigned i = 0; i < 4; i++)
-            if (i != leaves)
-                redlock_mutex_unlock(&mutexes[i]);
-        struct redlock_mutex probe = mutex_of("probe"); /* the client connects again when its backoff is over */
-        test_await(redlock_mutex_try_lock(&probe) == REDLOCK_ACQUIRED);
-        redlock_mutex_unlock(&probe);
-    }
 }
 
 static pthread_t locking;
@@ -815,8 +546,7 @@ TEST(a_mutex_is_told_one_thing_after_the_other)
     test_await(poll(&poll_for, 1, 0) == 1);
     assert_int_equal(pthread_create(&thread, NULL, dispatch, (void *)&calls), 0);
     test_await(running == 1);
-    test_await(redlock_mutex_valid_for_ms(&mutex) == 0);
-    poll(NULL, 0, 50);
+    loss_await(&mutex);
     may_end = true; /* for us, if we are told while that one still is */
     assert_int_equal(redlock_client_dispatch(client), 0);
     pthread_join(thread, NULL);
@@ -889,7 +619,7 @@ TEST(terms_have_bounds)
         {{.ttl_ms = -1}, "ttl must be"},
         {{.ttl_ms = 1}, "ttl must be"}, /* below a round trip */
         {{.ttl_ms = 60001}, "ttl must be"},
-        {{.ttl_ms = TTL_MS - 1}, "a quarter of the ttl"},
+        {{.ttl_ms = 4 * CLIENT_TIMEOUT_MS - 1}, "a quarter of the ttl"},
         {{.wait_ms = -1}, "wait must not be negative"},
         {{.max_hold_ms = -1}, "hold must not be negative"},
         {{.retry_delay_ms = -1}, "retry delay"},
@@ -911,15 +641,15 @@ TEST(terms_have_bounds)
 TEST(a_ttl_above_that_of_the_group_is_refused)
 {
     struct lock_cluster hasty;
-    lock_cluster_start_group(&hasty, 3, 2000);
+    lock_cluster_start_group(&hasty, 3, 9000);
     struct redlock_client *other = redlock_client_open(&hasty.options, reason, sizeof reason);
     struct redlock_mutex mutex = {.client = other, .name = "r"};
     assert_int_equal(redlock_mutex_lock(&mutex), REDLOCK_INVALID);
-    assert_contains(mutex.reason, "above the max_ttl of the lock group, 2000 ms");
-    mutex.terms.ttl_ms = 2000;
+    assert_contains(mutex.reason, "above the max_ttl of the lock group, 9000 ms");
+    mutex.terms.ttl_ms = 9000;
     lock(&mutex);
-    assert_false(redlock_mutex_extend(&mutex, 2001));
-    assert_true(redlock_mutex_extend(&mutex, 2000));
+    assert_false(redlock_mutex_extend(&mutex, 9001));
+    assert_true(redlock_mutex_extend(&mutex, 9000));
     assert_int_equal(redlock_mutex_unlock(&mutex), REDLOCK_RELEASED);
     redlock_client_close(other);
     lock_cluster_stop(&hasty);
@@ -983,4 +713,4 @@ TEST(ten_thousand_are_locked_at_once)
     free(names);
 }
 
-RUN_GROUP(one_cluster_set_up, one_cluster_tear_down, client_set_up, client_tear_down)
+RUN_GROUP(patient_cluster_set_up, one_cluster_tear_down, client_set_up, client_tear_down)
