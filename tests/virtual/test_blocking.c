@@ -32,7 +32,7 @@ TEST(acquire_and_release_leave_no_key)
     struct redlock_held *held = NULL;
     assert_int_equal(acquire("r", &held), REDLOCK_ACQUIRED);
     assert_non_null(held);
-    test_await(lock_cluster_holders(&cluster, "lock:r") == NODES);
+    test_await(lock_cluster_holders(&cluster, "lock:r") >= QUORUM); /* a node that is asked too late grants nothing */
     int64_t left = redlock_held_valid_for_ms(held);
     assert_true(left > 0 && left < terms.ttl_ms);
     assert_int_equal(redlock_client_release(held, REDLOCK_AWAIT), REDLOCK_RELEASED);
@@ -81,7 +81,6 @@ TEST(a_held_lock_is_extended_behind_its_holder)
 {
     struct redlock_counters counters;
     struct redlock_held *held = NULL;
-    terms.ttl_ms = 4 * CLUSTER_TIMEOUT_MS;
     assert_int_equal(acquire("r", &held), REDLOCK_ACQUIRED);
     do {
         redlock_client_counters(client, &counters);
@@ -94,7 +93,6 @@ TEST(a_held_lock_is_extended_behind_its_holder)
 TEST(the_holder_sees_that_a_majority_hangs)
 {
     struct redlock_held *held = NULL;
-    terms.ttl_ms = 4 * CLUSTER_TIMEOUT_MS;
     assert_int_equal(acquire("r", &held), REDLOCK_ACQUIRED);
     pause_first(QUORUM);
     assert_true(redlock_held_valid_for_ms(held) < terms.ttl_ms);
@@ -123,7 +121,8 @@ static _Atomic unsigned failures;
 static void *hammer(void *argument)
 {
     unsigned noise = (unsigned)(uintptr_t)argument * 2654435761u + 1u;
-    const struct redlock_terms patient = quick_terms(10000, 1000);
+    struct redlock_terms patient = quick_terms(10000, 1000);
+    patient.retry_delay_ms = 20; /* a holder that gets no processor for seconds is waited for */
     for (unsigned i = 0; i < ROUNDS; i++) {
         char name[16], why[256];
         unsigned which = (i + noise) % RESOURCES;
@@ -265,4 +264,4 @@ TEST(closing_ends_all_who_wait)
     assert_non_null(client);
 }
 
-RUN_GROUP(one_cluster_set_up, one_cluster_tear_down, set_up, client_tear_down)
+RUN_GROUP(patient_cluster_set_up, one_cluster_tear_down, set_up, client_tear_down)
