@@ -207,10 +207,13 @@ TEST(a_worker_whose_zygote_was_killed_ends_and_so_does_what_ran)
     test_await(fleet_logged(&fleet, worker, "zygote_lost"));
 }
 
+/* After its grace, long before the worker gives up: it may stand still for longer than the last moment lasts. */
 TEST(a_stop_gives_back_what_does_not_listen)
 {
+    static const char classes[] = "{ class = \"guarded\"; isolation = \"process\"; grace = \"100ms\"; },"
+                                  "{ class = \"careful\"; isolation = \"process\"; }";
     unsigned worker =
-        fleet_work(&fleet, &(struct fleet_setup){.classes = in_processes, .worker = "stop_timeout = \"10ms\";"});
+        fleet_work(&fleet, &(struct fleet_setup){.classes = classes, .worker = "stop_timeout = \"10ms\";"});
     fleet_push(&fleet, "{\"class\":\"guarded\",\"args\":[600000],\"jid\":\"deaf\",\"resource\":\"r\"}");
     fleet_push(&fleet, "{\"class\":\"careful\",\"args\":[600000],\"jid\":\"listens\"}");
     test_await(fleet_noted(&fleet, "begin deaf") == 1);
