@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "redlock/client.h"
 #include "tests/support/client_fixture.h"
 
 enum { THREADS = 16, RESOURCES = 3, ROUNDS = 20 };
@@ -222,7 +223,6 @@ TEST(closing_waits_for_releases_in_the_background)
 /* --- waiting ---------------------------------------------------------------------------------------------------- */
 
 static enum redlock_answer waiting_answers[THREADS];
-static _Atomic unsigned waiting_threads;
 
 static void *wait_long(void *argument)
 {
@@ -232,7 +232,6 @@ static void *wait_long(void *argument)
     struct redlock_request request = {.resources = &resource, .resource_count = 1, .owner = "waiting"};
     struct redlock_held *held = NULL;
     patient.wait_ms = 3600000;
-    waiting_threads++;
     enum redlock_answer answer = redlock_client_acquire(client, &patient, &request, &held, why, sizeof why);
     if (answer == REDLOCK_ACQUIRED)
         redlock_client_release(held, REDLOCK_AWAIT);
@@ -240,13 +239,33 @@ static void *wait_long(void *argument)
     return NULL;
 }
 
+struct count {
+    struct loop_message message;
+    unsigned locks;
+    _Atomic bool is_known;
+};
+
+static void count_locks(struct loop_message *message)
+{
+    struct count *count = list_owner(message, struct count, message);
+    count->locks = client->group->locks_in_use;
+    count->is_known = true;
+}
+
+static unsigned locks_in_use(void)
+{
+    struct count count = {.message.deliver = count_locks};
+    loop_post(client->loop, &count.message);
+    test_await(count.is_known);
+    return count.locks;
+}
+
+/* All of them wait when this returns: a client may be closed only once nobody begins to use it. */
 static void waiting_threads_start(pthread_t *threads)
 {
-    waiting_threads = 0;
     for (uintptr_t i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, wait_long, (void *)i), 0);
-    test_await(waiting_threads == THREADS);
-    poll(NULL, 0, 30); /* most of them wait by now */
+    test_await(locks_in_use() == THREADS);
 }
 
 TEST(closing_ends_all_who_wait)
