@@ -213,6 +213,9 @@ TEST(a_claim_in_other_hands_ends_the_task_without_a_move)
     assert_int_equal(flow_claim_gone(&running, false).move, FLOW_MOVE_NONE);
     assert_ends(flow_ran(&running, FLOW_RUN_OK, FLOW_HELD), FLOW_CLAIM_LOST, FLOW_MOVE_CLAIM);
 
+    flow_claimed(&running, &locked); /* that was about the task before */
+    assert_true(flow_locked(&running).run);
+
     struct flow waiting = flow_running(&locked);
     assert_ends(flow_claim_gone(&waiting, true), FLOW_CLAIM_LOST, FLOW_MOVE_CLAIM);
 

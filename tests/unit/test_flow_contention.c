@@ -161,6 +161,10 @@ TEST(what_waits_is_given_back_when_the_process_stops)
     struct flow kept = flow, crowded = flow, lost = flow;
     assert_ends(flow_not_yet(&kept, false), FLOW_GIVEN_BACK, FLOW_MOVE_GIVE_BACK);
     assert_ends(flow_crowded(&crowded), FLOW_GIVEN_BACK, FLOW_MOVE_GIVE_BACK);
+    crowded = flow_locking(&locked);
+    flow_refused(&crowded, FLOW_BUSY);
+    flow_claim_gone(&crowded, false);
+    assert_ends(flow_crowded(&crowded), FLOW_CLAIM_LOST, FLOW_MOVE_CLAIM);
     assert_int_equal(flow_claim_lost(&lost).ending, FLOW_CLAIM_LOST);
     struct flow_step step = flow_nothing(&flow);
     assert_true(step.ends && step.ending == FLOW_PARKED && step.move == FLOW_MOVE_NONE);

@@ -217,6 +217,19 @@ TEST(test_e49_nodes_that_were_never_reached_count_as_not_ours)
     assert_int_equal(vote_now(2, LEASE_NO, begun).news, LEASE_NEWS_LOST);
 }
 
+TEST(test_a_hold_that_was_lengthened_counts_for_as_much_from_then_on)
+{
+    hold();
+    lease_lengthen(&lease, &terms, 2 * terms.ttl_ns);
+    assert_int_equal(terms.ttl_ns, 20 * NS_PER_S);
+    assert_instant(lease_believed_until(&lease, &terms), deadline_from(START));
+    struct instant begun;
+    extension_begin(&begun);
+    assert_true(instant_since(START, begun) > 5 * NS_PER_S);
+    votes("yy", begun);
+    assert_instant(lease_believed_until(&lease, &terms), deadline_from(begun));
+}
+
 /* --- danger and loss ------------------------------------------------------------------------------------------- */
 
 /* Ticks exactly when it is asked to, failing every extension, and returns when the news came. */

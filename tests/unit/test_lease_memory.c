@@ -216,9 +216,15 @@ TEST(test_a_hold_over_a_time_that_nobody_knows_is_lost)
 
 TEST(test_a_pass_over_such_a_time_fails)
 {
-    ask();
-    expect_abandoned(lease_doubt(&lease, &terms, ms_after(START, 5)), 7);
-    assert_empty(lease_doubt(&lease, &terms, ms_after(START, 6)));
+    for (int is_fencing = 0; is_fencing < 2; is_fencing++) {
+        terms = fenced_terms(3);
+        ask();
+        for (unsigned node = 0; is_fencing && node < 3; node++) /* no two tokens are alike */
+            lease_vote(&lease, &terms, node, lease.round, LEASE_YES, node + 1, ms_after(START, 1));
+        assert_int_equal(lease.state, is_fencing ? LEASE_FENCING : LEASE_ACQUIRING);
+        expect_abandoned(lease_doubt(&lease, &terms, ms_after(START, 5)), 7);
+        assert_empty(lease_doubt(&lease, &terms, ms_after(START, 6)));
+    }
 }
 
 /* --- verification ----------------------------------------------------------------------------------------------- */

@@ -61,6 +61,25 @@ TEST(test_e48_a_split_vote_is_tried_again_at_once_and_backs_off)
     assert_true(most[0] > 8 * NS_PER_MS && most[1] > 15 * NS_PER_MS && most[8 - 1] > 90 * NS_PER_MS);
 }
 
+TEST(test_e48_a_split_vote_after_another_refusal_is_the_first)
+{
+    static const char *const refusals[] = {"yab", "yab", "yab", "yab", "aaa", "yab"};
+    terms = terms_of(3);
+    terms.tries = 7;
+    for (uint32_t noise = 0; noise < 200; noise++) {
+        struct instant now = START;
+        lease_init(&lease, noise * 2654435761u);
+        lease_acquire(&lease, &terms, now);
+        for (unsigned i = 0; i < 5; i++) {
+            votes(refusals[i], now);
+            now = lease_next(&lease, &terms);
+            lease_tick(&lease, &terms, now);
+        }
+        votes(refusals[5], now);
+        assert_true(instant_since(now, lease_next(&lease, &terms)) < 9 * NS_PER_MS);
+    }
+}
+
 TEST(test_a_pass_that_reached_no_node_waits_and_has_nothing_to_undo)
 {
     terms = terms_of(1);

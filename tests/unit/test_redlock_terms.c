@@ -333,6 +333,7 @@ TEST(requests_have_bounds)
     for (size_t i = 0; i <= REDLOCK_RESOURCES_MAX; i++)
         names[i] = "same";
     refuse_request(0, "", "no resource");
+    assert_false(redlock_request_check(&(struct redlock_request){.resource_count = 1}, "", reason, sizeof reason));
     refuse_request(REDLOCK_RESOURCES_MAX + 1, "", "17 resources: one lock has at most 16");
     assert_true(check(REDLOCK_RESOURCES_MAX, ""));
     names[2] = "";
