@@ -147,6 +147,10 @@ TEST(a_plan_is_a_sentence)
                         "of 2 hosts, 770 tasks/s for 22s (the first 2s do not count), 100 resources "
                         "by Zipf's law with 1.1, exponential holds of 5ms, seed 42");
     buffer_clear(&out);
+    result.plan.processes = result.plan.threads = 1;
+    plan_about(&result.plan, &out);
+    assert_contains(buffer_text(&out), ": 1 process with 1 thread on each of 2 hosts,");
+    buffer_clear(&out);
     result.plan.kind = DRY_RUN_SHADOW;
     result.plan.node_share = 0.05;
     result.plan.speed = 2;

@@ -175,9 +175,9 @@ static void trouble_say(const struct verdict *verdict)
 static void little_say(struct result *result)
 {
     SAY(result->answer,
-        "Too little to judge by: %s tasks got their locks in %s that were measured. Let it run longer, or push "
+        "Too little to judge by: %s task%s got a lock in %s that were measured. Let it run longer, or push "
         "more.",
-        SAY_COUNT(result->wait.count), SAY_TIME(result->measured_for));
+        SAY_COUNT(result->wait.count), human_plural((int64_t)result->wait.count), SAY_TIME(result->measured_for));
 }
 
 static void resource_say(const struct verdict *verdict)

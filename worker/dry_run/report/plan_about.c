@@ -17,7 +17,7 @@ static void arrivals_about(const struct dry_run_plan *plan, struct buffer *out)
 {
     char human[HUMAN_TEXT_MAX], text[QUANTITY_TEXT_MAX];
     if (plan->arrivals == DRY_RUN_CLOSED)
-        buffer_format(out, ", %u tasks at a time", plan->population);
+        buffer_format(out, ", %u task%s at a time", plan->population, human_plural(plan->population));
     else
         buffer_format(out, ", %s tasks/s", human_rate(plan->rate, human));
     buffer_format(out, " for %s", duration_print(plan->for_ns, text));
@@ -65,8 +65,8 @@ void plan_about(const struct dry_run_plan *plan, struct buffer *out)
     if (plan->is_local)
         buffer_format(out, " on %u private lock node%s", plan->local_nodes, human_plural(plan->local_nodes));
     buffer_append_text(out, ": ");
-    buffer_format(out, "%u process%s with %u thread%s each", plan->processes, plan->processes == 1 ? "" : "es",
-                  plan->threads, human_plural(plan->threads));
+    buffer_format(out, "%u process%s with %u thread%s%s", plan->processes, plan->processes == 1 ? "" : "es",
+                  plan->threads, human_plural(plan->threads), plan->processes == 1 ? "" : " each");
     if (plan->hosts > 1)
         buffer_format(out, " on each of %u hosts", plan->hosts);
     if (plan->kind == DRY_RUN_SHADOW) {
