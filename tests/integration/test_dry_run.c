@@ -343,6 +343,8 @@ TEST(misuse_is_told)
         "--join: \"0123\" is not the id of a run: 12 hexadecimal digits, as the host that began it shows them",
         "--join 0123");
     assert_misused("--join wants the configuration with the nodes of the run: -c FILE", "--join 0123456789ab");
+    assert_misused("the host that began the run has its report: --json, --html and --save go there, not with --join",
+                   "-c a --join 0123456789ab --save b");
     assert_misused("\"compaer\" is no option; the only word it knows is compare", "compaer");
 }
 

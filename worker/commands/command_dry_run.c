@@ -193,6 +193,10 @@ static int run_or_compare(struct dry_run_command *dry, const struct command_line
     plan_settle(dry);
     if (dry->joins && dry->path == NULL)
         return command_misused(&command_dry_run, "--join wants the configuration with the nodes of the run: -c FILE");
+    if (dry->joins && (dry->as_json || dry->html != NULL || dry->save != NULL))
+        return command_misused(&command_dry_run,
+                               "the host that began the run has its report: --json, --html and --save "
+                               "go there, not with --join");
     return run_told(dry);
 }
 
