@@ -280,7 +280,6 @@ static struct instant expire_calls(struct redis_node *node, struct instant now)
         struct redis_call *call = entry->call;
         entry->call = NULL;
         entry->expired = true;
-        node->counters.timeouts++;
         node_complete(call, &(struct redis_result){.outcome = REDIS_UNKNOWN, .reason = "no reply within its deadline"});
     }
     return earliest;
@@ -343,7 +342,6 @@ static bool lose_demoted(struct redis_node *node)
     struct instant lasted = instant_after(node->up_since, node->options.backoff_max_ns);
     node->demotions = instant_reached(loop_now(node->loop), lasted) ? 0 : node->demotions;
     node->failures = node->demotions++;
-    node->counters.demotions++;
     if (node->demoted_by == REDIS_ERROR_NOREPLICAS)
         node_lose(node, "%s lacks replicas (NOREPLICAS): another one may be the master by now", node->address);
     else

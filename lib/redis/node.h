@@ -152,10 +152,9 @@ bool redis_node_call(struct redis_node *node, const struct buffer *request, stru
 /* The call ends without `done`; the server may still execute it. Harmless if the call is not outstanding. */
 void redis_call_cancel(struct redis_call *call);
 
-/* Counters since the node was created; `demotions` counts connections closed because the server was, or might be, no
- * longer a master; `sentinels_asked` counts attempts to ask a sentinel. */
+/* Counters since the node was created; `sentinels_asked` counts attempts to ask a sentinel. */
 struct redis_node_counters {
-    uint64_t replies, late_replies, timeouts, writes, desyncs, script_reloads, demotions, sentinels_asked;
+    uint64_t replies, late_replies, writes, desyncs, script_reloads, sentinels_asked;
 };
 const struct redis_node_counters *redis_node_counters(const struct redis_node *node);
 
