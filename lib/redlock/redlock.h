@@ -46,9 +46,9 @@
  * Each client has a thread of its own, which calls back (redlock_mutex.h). There nothing may wait for the client:
  * nothing is acquired, verified, extended, released with REDLOCK_AWAIT or closed.
  *
- * Durations are milliseconds (`_ms`). Texts are copied unless stated otherwise. If the process dies while it holds a
- * lock, nothing needs cleaning up: the keys expire within one ttl. Sources: the Redlock page of redis.io; the edge
- * cases E1 to E51 of the reference, named where they apply. */
+ * Durations are milliseconds (`_ms`). Texts are copied unless stated otherwise. The process ignores SIGPIPE from the
+ * first client on. If it dies while it holds a lock, nothing needs cleaning up: the keys expire within one ttl.
+ * Sources: the Redlock page of redis.io; the edge cases E1 to E51 of the reference, named where they apply. */
 #ifndef REDLOCK_H
 #define REDLOCK_H
 

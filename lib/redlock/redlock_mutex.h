@@ -11,7 +11,8 @@
  *         do_a_step(redlock_mutex_token(&mutex));
  *     redlock_mutex_unlock(&mutex);
  *
- * Threads. A struct is used by one thread at a time; it must stay where it is, with its names, until it is unlocked.
+ * Threads. A struct is used by one thread at a time; it must stay where and as it is, with its names, until it is
+ * unlocked.
  * Only redlock_mutex_cancel may be called from any thread at any time. Give each thread a struct of its own with the
  * same names: the client lets one of them in after the other. They are cheap: ten thousand cost no connection, no
  * thread and no descriptor.
@@ -105,7 +106,8 @@ REDLOCK_API enum redlock_answer redlock_mutex_try_lock_for(struct redlock_mutex 
 /* The attempts that other threads make with this struct end with REDLOCK_CANCELLED, unless they are decided already.
  * Later ones are not affected. */
 REDLOCK_API void redlock_mutex_cancel(struct redlock_mutex *mutex);
-/* Leaves once. Waits for the outcome if it was the last exit; REDLOCK_NOT_HELD if it is not locked. */
+/* Leaves once. Waits for a callback that another thread makes for it, and for the outcome if it was the last exit;
+ * REDLOCK_NOT_HELD if it is not locked. */
 REDLOCK_API enum redlock_ending redlock_mutex_unlock(struct redlock_mutex *mutex);
 
 /* Asks a majority of the nodes now, and extends it by its ttl. False if it is not certainly held. */
