@@ -255,6 +255,37 @@ TEST(closing_the_client_cancels_all_attempts)
     assert_non_null(client);
 }
 
+static void *close_client(void *argument)
+{
+    redlock_client_close(argument);
+    return NULL;
+}
+
+static void lockers_count(unsigned change)
+{
+    pthread_mutex_lock(&client->lock);
+    client->lockers += change;
+    pthread_mutex_unlock(&client->lock);
+}
+
+/* A thread that looked just before the client began to close asks its loop when that no longer cancels anything. */
+TEST(what_is_asked_of_a_client_that_closes_is_cancelled)
+{
+    const char *name = "r";
+    struct redlock_request request = {.resources = &name, .resource_count = 1};
+    struct redlock_held *held = NULL;
+    pthread_t closer;
+    lockers_count(1); /* as that thread */
+    assert_int_equal(pthread_create(&closer, NULL, close_client, client), 0);
+    poll(NULL, 0, 500);
+    assert_int_equal(redlock_client_acquire(client, NULL, &request, &held, reason, sizeof reason), REDLOCK_CANCELLED);
+    assert_contains(reason, "given up");
+    lockers_count(-1u);
+    pthread_join(closer, NULL);
+    client = redlock_client_open(&cluster.options, reason, sizeof reason);
+    assert_non_null(client);
+}
+
 /* --- owners ------------------------------------------------------------------------------------------------------- */
 
 TEST(an_owner_enters_again_with_the_same_token)

@@ -104,6 +104,26 @@ TEST(delays_can_be_a_function)
     assert_int_equal(redlock_mutex_unlock(&other), REDLOCK_RELEASED);
 }
 
+TEST(closing_the_client_ends_a_delay)
+{
+    struct redlock_mutex mutex = mutex_of("r");
+    mutex.terms.tries = 2;
+    mutex.delay_ms = delay_of;
+    mutex.context = delays;
+    delays[1] = 3600000;
+    ask_first(NODES, "SET lock:r somebody PX 3600000");
+    pthread_t thread = locker_start(wait_long, &mutex);
+    poll(NULL, 0, 500);
+    int64_t before = boot_ms();
+    redlock_client_close(client);
+    pthread_join(thread, NULL);
+    assert_int_equal(waited, REDLOCK_CANCELLED);
+    assert_in_range(boot_ms() - before, 0, 10000);
+    ask_first(NODES, "DEL lock:r");
+    client = redlock_client_open(&cluster.options, reason, sizeof reason);
+    assert_non_null(client);
+}
+
 TEST(factors_bound_what_is_trusted_and_how_long_an_attempt_takes)
 {
     struct redlock_mutex mutex = mutex_of("r");
