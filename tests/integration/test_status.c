@@ -17,6 +17,12 @@ static bool status_has(const char *text)
     return strstr(status_of(NULL), text) != NULL;
 }
 
+/* Sooner or later: a lock node that was not heard in time does not vote in what one run says. */
+static void assert_checked(const char *text)
+{
+    test_await(strstr(status_of("--check"), text) != NULL);
+}
+
 TEST(a_fleet_in_which_all_is_well_says_so_in_one_line)
 {
     holder_start("\"jobs\"");
@@ -55,12 +61,10 @@ TEST(lost_lock_nodes_are_told_with_what_that_means)
     test_await(status_has("well: 1 worker, 5 of 5 lock nodes vote, "));
     redis_server_kill(fleet.locks.servers[0]);
     redis_server_kill(fleet.locks.servers[3]);
-    assert_contains(status_of("--check"),
-                    "well: 1 worker, 3 of 5 lock nodes vote (0 more may fail: lock1, lock4: connect to ");
+    assert_checked("well: 1 worker, 3 of 5 lock nodes vote (0 more may fail: lock1, lock4: connect to ");
     assert_int_equal(result.exit_code, 0);
     redis_server_kill(fleet.locks.servers[4]);
-    assert_contains(status_of("--check"),
-                    "not well: 2 of 5 lock nodes vote: tasks with locks are not started (lock1, lock4, lock5: ");
+    assert_checked("not well: 2 of 5 lock nodes vote: tasks with locks are not started (lock1, lock4, lock5: ");
     assert_int_equal(result.exit_code, 1);
     status_of("--json");
     assert_contains(result.out,
@@ -74,7 +78,7 @@ TEST(lock_nodes_that_hang_or_refuse_do_not_vote)
     given_a_configuration();
     redis_server_pause(fleet.locks.servers[0]);
     lock_cluster_ask(&fleet.locks, 1, "CONFIG SET maxmemory 1");
-    assert_contains(status_of("--check"), "; 3 of 5 lock nodes vote (0 more may fail: lock1, lock2: ");
+    assert_checked("; 3 of 5 lock nodes vote (0 more may fail: lock1, lock2: ");
     redis_server_resume(fleet.locks.servers[0]);
     redis_server_pause(fleet.locks.servers[2]);
     test_await(status_has("; 3 of 5 lock nodes vote (0 more may fail: lock2, lock3: OOM "));
@@ -92,7 +96,7 @@ TEST(a_class_that_no_worker_serves_is_told)
     status_of("--check");
     assert_int_equal(result.exit_code, 1);
     assert_int_equal(run_command("tasks", "delete", "t1"), 0);
-    assert_contains(status_of("--check"), "well: 1 worker, 5 of 5 ");
+    assert_checked("well: 1 worker, 5 of 5 ");
     assert_int_equal(result.exit_code, 0);
 }
 

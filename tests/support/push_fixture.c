@@ -33,6 +33,7 @@ void complete(const char *const *words, const char *arguments[ARGUMENTS_MAX])
     arguments[count++] = "push";
     arguments[count++] = "-p";
     arguments[count++] = port;
+    arguments[count++] = "--node-timeout=20s"; /* on a busy machine; the words may say another */
     while (*words != NULL && count < ARGUMENTS_MAX - 1)
         arguments[count++] = *words++;
     arguments[count] = NULL;
