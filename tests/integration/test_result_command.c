@@ -235,10 +235,11 @@ TEST(push_prints_one_object)
     assert_ends(&program, 0, expected, "");
 }
 
+/* Its time begins before the task is pushed. */
 TEST(push_names_the_task_when_it_gives_up)
 {
     char jid[25], expected[64];
-    struct program program = push_start("--wait=300ms", NULL, jid);
+    struct program program = push_start("--wait=4s", NULL, jid);
     snprintf(expected, sizeof expected, "`holdfast result %s --wait`", jid);
     assert_ends(&program, NONE_YET, "", expected);
 }
