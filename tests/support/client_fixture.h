@@ -4,6 +4,7 @@
 
 #include "tests/support/test.h"
 
+#include "redlock/client.h"
 #include "redlock/redlock_mutex.h"
 #include "tests/support/one_cluster.h"
 
@@ -25,6 +26,29 @@ static inline int patient_cluster_set_up(void **state)
     for (unsigned i = 0; i < NODES; i++)
         cluster.nodes[i].timeout_ms = CLIENT_TIMEOUT_MS;
     return 0;
+}
+
+struct loop_look {
+    struct loop_message message;
+    unsigned (*look)(void);
+    unsigned found;
+    _Atomic bool is_over;
+};
+
+static inline void loop_look_deliver(struct loop_message *message)
+{
+    struct loop_look *question = list_owner(message, struct loop_look, message);
+    question->found = question->look();
+    question->is_over = true;
+}
+
+/* What the loop of the client sees: other threads may not look. */
+static inline unsigned loop_look(unsigned (*look)(void))
+{
+    struct loop_look question = {.message.deliver = loop_look_deliver, .look = look};
+    loop_post(client->loop, &question.message);
+    test_await(question.is_over);
+    return question.found;
 }
 
 static inline int client_set_up(void **state)

@@ -4,7 +4,6 @@
 
 #include <pthread.h>
 
-#include "redlock/client.h"
 #include "tests/support/client_fixture.h"
 
 static inline struct redlock_mutex mutex_of_owner(const char *name, struct redlock_owner *owner)

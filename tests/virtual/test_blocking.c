@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "redlock/client.h"
 #include "tests/support/client_fixture.h"
 
 enum { THREADS = 16, RESOURCES = 3, ROUNDS = 20 };
@@ -239,25 +238,9 @@ static void *wait_long(void *argument)
     return NULL;
 }
 
-struct count {
-    struct loop_message message;
-    unsigned locks;
-    _Atomic bool is_known;
-};
-
-static void count_locks(struct loop_message *message)
-{
-    struct count *count = list_owner(message, struct count, message);
-    count->locks = client->group->locks_in_use;
-    count->is_known = true;
-}
-
 static unsigned locks_in_use(void)
 {
-    struct count count = {.message.deliver = count_locks};
-    loop_post(client->loop, &count.message);
-    test_await(count.is_known);
-    return count.locks;
+    return client->group->locks_in_use;
 }
 
 /* All of them wait when this returns: a client may be closed only once nobody begins to use it. */
@@ -265,7 +248,7 @@ static void waiting_threads_start(pthread_t *threads)
 {
     for (uintptr_t i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, wait_long, (void *)i), 0);
-    test_await(locks_in_use() == THREADS);
+    test_await(loop_look(locks_in_use) == THREADS);
 }
 
 TEST(closing_ends_all_who_wait)

@@ -268,6 +268,11 @@ static void lockers_count(unsigned change)
     pthread_mutex_unlock(&client->lock);
 }
 
+static unsigned is_closing(void)
+{
+    return client->close_by.ns != 0;
+}
+
 /* A thread that looked just before the client began to close asks its loop when that no longer cancels anything. */
 TEST(what_is_asked_of_a_client_that_closes_is_cancelled)
 {
@@ -277,7 +282,7 @@ TEST(what_is_asked_of_a_client_that_closes_is_cancelled)
     pthread_t closer;
     lockers_count(1); /* as that thread */
     assert_int_equal(pthread_create(&closer, NULL, close_client, client), 0);
-    poll(NULL, 0, 500);
+    test_await(loop_look(is_closing));
     assert_int_equal(redlock_client_acquire(client, NULL, &request, &held, reason, sizeof reason), REDLOCK_CANCELLED);
     assert_contains(reason, "given up");
     lockers_count(-1u);
