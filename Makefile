@@ -154,7 +154,7 @@ test_simulated_server_LIBS = $(lua_LIBS)
 # The tests of a kind are one program (tests/main.c), and so are those that ONLY names: otherwise each change of a layer
 # would link hundreds of programs. Separate programs are the simulations, tests with libraries of their own
 # (test_NAME_LIBS), and tests that define global functions, such as replacements for libc's:
-ALONE       := test_fence_file_killed test_fuzz_corpus test_http_server test_log test_loop
+ALONE       := test_fence_file_killed test_fuzz_corpus test_http_server test_log test_loop test_node_names
 is_alone    = $(filter tests/sim/%,$(1))$(filter $(ALONE),$(2))$(filter-out undefined,$(origin $(2)_LIBS))
 TESTS_ALONE := $(foreach test,$(TESTS),$(if $(call is_alone,$(test),$(basename $(notdir $(test)))),$(test)))
 TESTS_VIRTUAL := $(filter tests/virtual/%,$(TESTS))

@@ -47,6 +47,7 @@ struct loop {
     bool firing;          /* inside fire_due */
 
     struct list hooks[LOOP_STAGES];
+    struct list abandoned; /* look-ups that were cancelled and go on */
     struct mailbox mailbox;
     atomic_bool stop_asked;
     _Atomic(pthread_t) owner; /* 0 = none: the loop does not run */
@@ -255,6 +256,7 @@ struct loop *loop_create(struct error *error)
     atomic_init(&loop->owner, pthread_self());
     for (int stage = 0; stage < LOOP_STAGES; stage++)
         list_init(&loop->hooks[stage]);
+    list_init(&loop->abandoned);
 
     if (!loop_open(loop, error)) {
         free(loop);
@@ -456,29 +458,38 @@ void loop_signal_end(struct loop_signal *watch)
  * its pool. A numeric address needs no thread. Its answer, and every refusal that is known at once, comes from a
  * deadline that is due immediately, so that `done` never runs inside loop_resolve.
  *
- * Once the resolver has begun, a look-up cannot be stopped. Cancelling only forgets the caller. The memory is freed
- * when the resolver returns, and loop_destroy waits for that. */
+ * Once the resolver has begun, a look-up cannot be stopped. Cancelling forgets the caller; whoever asks for the same
+ * next takes it over. Otherwise one name whose server is silent would soon occupy all threads of the pool, and a server
+ * that takes longer than its callers wait would never be heard. The memory is freed when the resolver returns, and
+ * loop_destroy waits for that. */
 
 struct loop_resolution {
     uv_getaddrinfo_t request;
     struct loop *loop;
+    struct list link; /* in loop->abandoned */
+    char *host;
+    unsigned port;
     struct loop_timer answer; /* set when the answer is known already */
     bool in_resolver;
-    void (*done)(void *context, const struct sockaddr *address, socklen_t length, const char *reason);
+    loop_resolved *done; /* NULL = cancelled */
     void *context;
 
-    struct sockaddr_storage address;
-    socklen_t length; /* 0 = failed, see reason */
+    struct loop_addresses found; /* none = failed, see reason */
     const char *reason;
 };
+
+static void resolution_free(struct loop_resolution *resolution)
+{
+    list_remove(&resolution->link);
+    free(resolution->host);
+    free(resolution);
+}
 
 static void answer_give(struct loop_resolution *resolution)
 {
     resolution->loop->resolutions--;
-    const struct sockaddr *address = (const struct sockaddr *)&resolution->address;
-    resolution->done(resolution->context, resolution->length > 0 ? address : NULL, resolution->length,
-                     resolution->reason);
-    free(resolution);
+    resolution->done(resolution->context, resolution->found.count > 0 ? &resolution->found : NULL, resolution->reason);
+    resolution_free(resolution);
 }
 
 static void answer_due(struct loop_timer *timer)
@@ -491,15 +502,20 @@ static void answer_later(struct loop_resolution *resolution)
     loop_timer_set(resolution->loop, &resolution->answer, loop_now(resolution->loop));
 }
 
-/* The system's resolver sorts its answers: the first is the one to use. */
-static void address_keep(struct loop_resolution *resolution, const struct addrinfo *found)
+/* The system's resolver has sorted them. */
+static void addresses_keep(struct loop_resolution *resolution, const struct addrinfo *given)
 {
-    if (found == NULL || found->ai_addrlen > sizeof resolution->address) {
-        resolution->reason = "the name has no address";
-        return;
+    struct loop_addresses *found = &resolution->found;
+    for (; given != NULL && found->count < LOOP_ADDRESSES_MAX; given = given->ai_next) {
+        struct loop_address *address = &found->items[found->count];
+        if (given->ai_addrlen > sizeof address->bytes)
+            continue;
+        memcpy(&address->bytes, given->ai_addr, given->ai_addrlen);
+        address->length = given->ai_addrlen;
+        found->count++;
     }
-    memcpy(&resolution->address, found->ai_addr, found->ai_addrlen);
-    resolution->length = found->ai_addrlen;
+    if (found->count == 0)
+        resolution->reason = "the name has no address";
 }
 
 static bool address_from_digits(struct loop_resolution *resolution, const char *host, const char *service)
@@ -508,7 +524,7 @@ static bool address_from_digits(struct loop_resolution *resolution, const char *
     struct addrinfo *found;
     if (getaddrinfo(host, service, &hints, &found) != 0)
         return false;
-    address_keep(resolution, found);
+    addresses_keep(resolution, found);
     freeaddrinfo(found);
     return true;
 }
@@ -518,10 +534,10 @@ static void resolver_done(uv_getaddrinfo_t *request, int status, struct addrinfo
     struct loop_resolution *resolution = request->data;
     loop_enter(resolution->loop);
     if (resolution->done == NULL) {
-        free(resolution);
+        resolution_free(resolution);
     } else {
         if (status == 0)
-            address_keep(resolution, found);
+            addresses_keep(resolution, found);
         else
             resolution->reason = uv_strerror(status);
         answer_give(resolution);
@@ -542,22 +558,45 @@ static void resolver_ask(struct loop_resolution *resolution, const char *host, c
     }
 }
 
-struct loop_resolution *loop_resolve(struct loop *loop, const char *host, unsigned port,
-                                     void (*done)(void *context, const struct sockaddr *address, socklen_t length,
-                                                  const char *reason),
+static struct loop_resolution *resolution_create(struct loop *loop, const char *host, unsigned port)
+{
+    struct loop_resolution *resolution = memory_new(struct loop_resolution);
+    resolution->loop = loop;
+    resolution->host = memory_text(host);
+    resolution->port = port;
+    list_init(&resolution->link);
+    loop_timer_init(&resolution->answer, answer_due);
+    return resolution;
+}
+
+static struct loop_resolution *abandoned_find(struct loop *loop, const char *host, unsigned port)
+{
+    for (struct list *link = loop->abandoned.next; link != &loop->abandoned; link = link->next) {
+        struct loop_resolution *resolution = list_owner(link, struct loop_resolution, link);
+        if (resolution->port == port && strcmp(resolution->host, host) == 0)
+            return resolution;
+    }
+    return NULL;
+}
+
+struct loop_resolution *loop_resolve(struct loop *loop, const char *host, unsigned port, loop_resolved *done,
                                      void *context)
 {
     loop_assert_inside(loop);
-    struct loop_resolution *resolution = memory_new(struct loop_resolution);
-    resolution->loop = loop;
+    struct loop_resolution *resolution = abandoned_find(loop, host, port);
+    bool is_new = resolution == NULL;
+    if (is_new)
+        resolution = resolution_create(loop, host, port);
+    list_remove(&resolution->link);
     resolution->done = done;
     resolution->context = context;
-    loop_timer_init(&resolution->answer, answer_due);
     loop->resolutions++;
 
     char service[16];
     snprintf(service, sizeof service, "%u", port);
-    if (port > UINT16_MAX) {
+    if (!is_new) {
+        /* The resolver works on it. */
+    } else if (port > UINT16_MAX) {
         resolution->reason = "the port is above 65535";
         answer_later(resolution);
     } else if (address_from_digits(resolution, host, service)) {
@@ -575,9 +614,10 @@ void loop_resolve_cancel(struct loop_resolution *resolution)
     resolution->loop->resolutions--;
     if (!resolution->in_resolver) {
         loop_timer_clear(resolution->loop, &resolution->answer);
-        free(resolution);
+        resolution_free(resolution);
         return;
     }
     resolution->done = NULL;
-    uv_cancel((uv_req_t *)&resolution->request); /* succeeds only while no thread has begun */
+    if (uv_cancel((uv_req_t *)&resolution->request) != 0) /* a thread has begun */
+        list_append(&resolution->loop->abandoned, &resolution->link);
 }

@@ -122,11 +122,23 @@ void loop_post(struct loop *loop, struct loop_message *message);
 
 struct loop_resolution; /* opaque */
 
-/* Resolves host and port off the loop. `done` runs once, unless cancelled: on success with one address, on failure
- * with address = NULL and a reason. It never runs inside loop_resolve, and the resolution is freed after it ran. */
-struct loop_resolution *loop_resolve(struct loop *loop, const char *host, unsigned port,
-                                     void (*done)(void *context, const struct sockaddr *address, socklen_t length,
-                                                  const char *reason),
+enum { LOOP_ADDRESSES_MAX = 8 };
+
+/* What a name stands for, in the order in which they are to be tried; one at least. */
+struct loop_addresses {
+    unsigned count;
+    struct loop_address {
+        struct sockaddr_storage bytes;
+        socklen_t length;
+    } items[LOOP_ADDRESSES_MAX];
+};
+
+/* With the addresses, or NULL and a reason. */
+typedef void loop_resolved(void *context, const struct loop_addresses *found, const char *reason);
+/* Resolves host and port off the loop. `done` runs once, unless cancelled, never inside loop_resolve; the resolution is
+ * freed after it ran. A look-up that was cancelled goes on where it cannot be stopped, and the next one for the same
+ * host and port gets its answer: a name server that is slow or silent never has two look-ups for one name. */
+struct loop_resolution *loop_resolve(struct loop *loop, const char *host, unsigned port, loop_resolved *done,
                                      void *context);
 void loop_resolve_cancel(struct loop_resolution *resolution);
 

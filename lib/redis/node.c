@@ -303,6 +303,19 @@ static void check_deadlines(struct redis_node *node)
     node_wake_at(node, instant_earlier(earliest, silent_at));
 }
 
+static void step_overdue(struct redis_node *node)
+{
+    bool has_time = !instant_reached(loop_now(node->loop), node->step_ends);
+    if (has_time && node->phase == NODE_CONNECTING)
+        node_connect_next(node, ETIMEDOUT);
+    else if (has_time)
+        node_wake_at(node, node->step_ends); /* that was the share of an address */
+    else
+        node_lose(node, "%s took longer than %lld ms%s", node_phase_name(node->phase),
+                  (long long)(node->step_limit_ns / NS_PER_MS),
+                  node->phase == NODE_TLS ? "; does the server speak TLS?" : "");
+}
+
 static void timer_fired(struct loop_timer *timer)
 {
     struct redis_node *node = list_owner(timer, struct redis_node, timer);
@@ -315,9 +328,7 @@ static void timer_fired(struct loop_timer *timer)
     case NODE_CONNECTING:
     case NODE_TLS:
     case NODE_HANDSHAKE:
-        node_lose(node, "%s took longer than %lld ms%s", node_phase_name(node->phase),
-                  (long long)(node->step_limit_ns / NS_PER_MS),
-                  node->phase == NODE_TLS ? "; does the server speak TLS?" : "");
+        step_overdue(node);
         break;
     case NODE_UP:
         if (node_read(node))

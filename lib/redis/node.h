@@ -12,9 +12,10 @@
  * A server that stops answering costs bounded memory and time: the node closes the connection when more than
  * `unanswered_limit` bytes are unanswered, or the oldest request is for longer than `silence_limit`.
  *
- * Connecting = resolving the name (off the loop), connect, the handshake of TLS (tls.h) if it is wanted, AUTH,
- * SELECT, CLIENT SETNAME, ROLE, and when that says "master" SCRIPT LOAD for each script, all within `connect_timeout`.
- * While it is not up, calls fail at once with REDIS_ERROR_DOWN; no call waits for a reconnect (E17).
+ * Connecting = resolving the name (off the loop), connect to the first of its addresses that answers, the handshake of
+ * TLS (tls.h) if it is wanted, AUTH, SELECT, CLIENT SETNAME, ROLE, and when that says "master" SCRIPT LOAD for each
+ * script, all within `connect_timeout`. While it is not up, calls fail at once with REDIS_ERROR_DOWN; no call waits for
+ * a reconnect (E17).
  *
  * Only a master is ever up. A replica is reported as down and tried again. A master that becomes a replica while
  * connected answers READONLY, MASTERDOWN or UNBLOCKED: the call gets that error (it was not executed), and the node

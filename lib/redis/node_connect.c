@@ -1,10 +1,10 @@
 /* From a name to a connection that is up. Loop thread only.
  *
- * Every attempt resolves the name anew, because an address may have moved. One deadline, the timer set by node_connect,
- * covers resolving, connecting and the handshake. The handshake is sent in two writes: who we are and what the server
- * is, then the scripts, for a master only. Each of its requests is an entry of the pending ring like any call, so that
- * all bytes are accounted for the same way. The connection is up after the last expected reply; any unexpected reply
- * ends the attempt.
+ * Every attempt resolves the name anew, because an address may have moved. If the name has several, they are tried one
+ * after the other until there is a connection. One deadline, step_ends, covers resolving, connecting and the handshake.
+ * The handshake is sent in two writes: who we are and what the server is, then the scripts, for a master only. Each of
+ * its requests is an entry of the pending ring like any call, so that all bytes are accounted for the same way. The
+ * connection is up after the last expected reply; any unexpected reply ends the attempt.
  *
  * With sentinels, an attempt connects to a sentinel first; its handshake asks for the master.
  *
@@ -325,16 +325,12 @@ static void tune(const struct redis_node *node, int family)
     set_option(node->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, silence_ms < INT32_MAX ? (int)silence_ms : INT32_MAX);
 }
 
-static bool connection_made(struct redis_node *node)
+/* 0 if it was made. */
+static int connection_error(const struct redis_node *node)
 {
     int error = 0;
     socklen_t length = sizeof error;
-    if (getsockopt(node->fd, SOL_SOCKET, SO_ERROR, &error, &length) != 0)
-        error = errno;
-    if (error == 0)
-        return true;
-    node_lose(node, "connect to %s: %s", node->address, strerror(error));
-    return false;
+    return getsockopt(node->fd, SOL_SOCKET, SO_ERROR, &error, &length) == 0 ? error : errno;
 }
 
 bool node_handshake_tls(struct redis_node *node)
@@ -362,8 +358,11 @@ static const char *host_at_hand(struct redis_node *node)
 
 void node_handshake(struct redis_node *node)
 {
-    if (!connection_made(node))
+    int failure = connection_error(node);
+    if (failure != 0) {
+        node_connect_next(node, failure);
         return;
+    }
     loop_watch_change(node->watch, LOOP_READABLE);
     if (node->tls_context == NULL) {
         begin_handshake(node);
@@ -378,20 +377,35 @@ void node_handshake(struct redis_node *node)
         node_lose(node, "connect to %s: %s", node->address, error.text);
 }
 
-static void connect_to(struct redis_node *node, const struct sockaddr *address, socklen_t length)
+/* 0, or the error. */
+static int connection_begin(struct redis_node *node, const void *address, socklen_t length)
 {
+    sa_family_t family = ((const struct sockaddr *)address)->sa_family;
     node->phase = NODE_CONNECTING;
-    node->fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (node->fd < 0) {
-        node_lose(node, "socket for %s: %s", node->address, strerror(errno));
-        return;
-    }
-    tune(node, address->sa_family);
-    if (connect(node->fd, address, length) != 0 && errno != EINPROGRESS) {
-        node_lose(node, "connect to %s: %s", node->address, strerror(errno));
-        return;
-    }
+    node->fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (node->fd < 0)
+        return errno;
+    tune(node, family);
+    if (connect(node->fd, address, length) != 0 && errno != EINPROGRESS)
+        return errno;
     node->watch = loop_watch_start(node->loop, node->fd, LOOP_WRITABLE, node->socket_ready, node);
+    return 0;
+}
+
+/* An address that leads nowhere, such as that of IPv6 where only IPv4 is served, has its share of the time that is
+ * left. */
+void node_connect_next(struct redis_node *node, int error)
+{
+    const struct loop_addresses *addresses = &node->addresses;
+    while (error != 0 && node->address_next < addresses->count) {
+        const struct loop_address *address = &addresses->items[node->address_next];
+        unsigned left = addresses->count - node->address_next++;
+        node_drop_connection(node);
+        node_wake_at(node, loop_after(node->loop, instant_since(loop_now(node->loop), node->step_ends) / left));
+        error = connection_begin(node, &address->bytes, address->length);
+    }
+    if (error != 0)
+        node_lose(node, "connect to %s: %s", node->address, strerror(error));
 }
 
 static void connect_to_path(struct redis_node *node)
@@ -405,17 +419,21 @@ static void connect_to_path(struct redis_node *node)
         return;
     }
     memcpy(address.sun_path, node->options.unix_path, length + 1);
-    connect_to(node, (const struct sockaddr *)&address, sizeof address);
+    node->addresses.count = node->address_next = 0;
+    node_connect_next(node, connection_begin(node, &address, sizeof address));
 }
 
-static void resolved(void *context, const struct sockaddr *address, socklen_t length, const char *reason)
+static void resolved(void *context, const struct loop_addresses *found, const char *reason)
 {
     struct redis_node *node = context;
     node->resolution = NULL;
-    if (address == NULL)
+    if (found == NULL) {
         node_lose(node, "resolve %s: %s", node->address, reason);
-    else
-        connect_to(node, address, length);
+        return;
+    }
+    node->addresses = *found;
+    node->address_next = 0;
+    node_connect_next(node, EADDRNOTAVAIL); /* none was tried */
 }
 
 static void connect_to_name(struct redis_node *node, const char *kind, const char *host, unsigned port)
@@ -433,7 +451,8 @@ void node_connect(struct redis_node *node)
     node->phase = NODE_RESOLVING;
     node->step_limit_ns = sentinel != NULL ? own->sentinels.timeout_ns : own->connect_timeout_ns;
     node->counters.sentinels_asked += sentinel != NULL;
-    node_wake_at(node, loop_after(node->loop, node->step_limit_ns));
+    node->step_ends = loop_after(node->loop, node->step_limit_ns);
+    node_wake_at(node, node->step_ends);
     if (sentinel != NULL)
         connect_to_name(node, "sentinel ", sentinel->host, sentinel->port);
     else if (node->search.found)

@@ -128,8 +128,10 @@ struct redis_node {
     struct tls_context *tls_context; /* NULL: without TLS */
     struct tls *tls;                 /* of the connection */
     struct loop_resolution *resolution;
-    struct loop_timer timer; /* next attempt, or connect deadline, or earliest deadline of the calls */
-    struct instant timer_at; /* INSTANT_NEVER: not set */
+    struct loop_addresses addresses; /* of the server */
+    unsigned address_next;           /* to be tried */
+    struct loop_timer timer;         /* next attempt, or connect deadline, or earliest deadline of the calls */
+    struct instant timer_at;         /* INSTANT_NEVER: not set */
     struct loop_hook write_hook;
 
     struct buffer out;
@@ -152,6 +154,7 @@ struct redis_node {
     unsigned demotions;    /* in quick succession */
     struct instant up_since;
     int64_t step_limit_ns; /* of the current step, until the end of its handshake */
+    struct instant step_ends;
     char reason[256];
 
     struct redis_node_counters counters;
@@ -178,6 +181,8 @@ void node_complete(struct redis_call *call, const struct redis_result *result);
 
 /* --- node_connect.c --- */
 void node_connect(struct redis_node *node);
+/* Tries the next address, after `error` with that before; the connection is lost if there is none. */
+void node_connect_next(struct redis_node *node, int error);
 /* The connecting socket is ready. */
 void node_handshake(struct redis_node *node);
 /* Goes on with the handshake of TLS; false when the connection is gone. */

@@ -277,13 +277,13 @@ struct answer {
     struct sockaddr_storage address;
 };
 
-static void answer_given(void *context, const struct sockaddr *address, socklen_t length, const char *reason)
+static void answer_given(void *context, const struct loop_addresses *found, const char *reason)
 {
     struct answer *answer = context;
     answer->calls++;
-    answer->failed = address == NULL;
-    if (address != NULL)
-        memcpy(&answer->address, address, length);
+    answer->failed = found == NULL;
+    if (found != NULL)
+        answer->address = found->items[0].bytes;
     else
         strncpy(answer->reason, reason, sizeof answer->reason - 1);
     loop_stop(loop);

@@ -36,12 +36,12 @@ struct loop_resolution {
     struct loop *loop;
     struct world_event event;
     struct loop_message message;
-    bool is_known, is_cancelled;
-    struct sockaddr_in address;
+    bool is_cancelled;
+    struct loop_addresses found;
     char reason[80];
     char host[64];
     unsigned port;
-    void (*done)(void *context, const struct sockaddr *address, socklen_t length, const char *reason);
+    loop_resolved *done;
     void *context;
 };
 
@@ -198,9 +198,8 @@ static void resolution_deliver(struct loop_message *message)
     struct loop_resolution *resolution = list_owner(message, struct loop_resolution, message);
     list_remove(&resolution->link);
     if (!resolution->is_cancelled)
-        resolution->done(resolution->context,
-                         resolution->is_known ? (const struct sockaddr *)&resolution->address : NULL,
-                         sizeof resolution->address, resolution->reason);
+        resolution->done(resolution->context, resolution->found.count > 0 ? &resolution->found : NULL,
+                         resolution->reason);
     free(resolution);
 }
 
@@ -209,15 +208,15 @@ static void resolution_fire(struct world_event *event)
     struct loop_resolution *resolution = list_owner(event, struct loop_resolution, event);
     if (!resolution->loop->process->is_alive)
         return;
-    resolution->is_known = network_resolve(resolution->host, resolution->port, &resolution->address);
-    if (!resolution->is_known)
+    struct loop_address *address = &resolution->found.items[0];
+    if (network_resolve(resolution->host, resolution->port, (struct sockaddr_in *)&address->bytes))
+        address->length = sizeof(struct sockaddr_in), resolution->found.count = 1;
+    else
         snprintf(resolution->reason, sizeof resolution->reason, "Name or service not known");
     loop_post(resolution->loop, &resolution->message);
 }
 
-struct loop_resolution *loop_resolve(struct loop *loop, const char *host, unsigned port,
-                                     void (*done)(void *context, const struct sockaddr *address, socklen_t length,
-                                                  const char *reason),
+struct loop_resolution *loop_resolve(struct loop *loop, const char *host, unsigned port, loop_resolved *done,
                                      void *context)
 {
     struct loop_resolution *resolution = memory_new(struct loop_resolution);
