@@ -392,20 +392,30 @@ static int connection_begin(struct redis_node *node, const void *address, sockle
     return 0;
 }
 
+/* The first error is told, but for those that say that this host has no way to an address: nothing of the server. */
+static void error_note(struct redis_node *node, int error)
+{
+    int known = node->address_error;
+    if (known == 0 || known == ENETUNREACH || known == EHOSTUNREACH || known == EAFNOSUPPORT || known == EADDRNOTAVAIL)
+        node->address_error = error;
+}
+
 /* An address that leads nowhere, such as that of IPv6 where only IPv4 is served, has its share of the time that is
  * left. */
 void node_connect_next(struct redis_node *node, int error)
 {
     const struct loop_addresses *addresses = &node->addresses;
+    error_note(node, error);
     while (error != 0 && node->address_next < addresses->count) {
         const struct loop_address *address = &addresses->items[node->address_next];
         unsigned left = addresses->count - node->address_next++;
         node_drop_connection(node);
         node_wake_at(node, loop_after(node->loop, instant_since(loop_now(node->loop), node->step_ends) / left));
         error = connection_begin(node, &address->bytes, address->length);
+        error_note(node, error);
     }
     if (error != 0)
-        node_lose(node, "connect to %s: %s", node->address, strerror(error));
+        node_lose(node, "connect to %s: %s", node->address, strerror(node->address_error));
 }
 
 static void connect_to_path(struct redis_node *node)
@@ -420,6 +430,7 @@ static void connect_to_path(struct redis_node *node)
     }
     memcpy(address.sun_path, node->options.unix_path, length + 1);
     node->addresses.count = node->address_next = 0;
+    node->address_error = 0;
     node_connect_next(node, connection_begin(node, &address, sizeof address));
 }
 
@@ -433,6 +444,7 @@ static void resolved(void *context, const struct loop_addresses *found, const ch
     }
     node->addresses = *found;
     node->address_next = 0;
+    node->address_error = 0;
     node_connect_next(node, EADDRNOTAVAIL); /* none was tried */
 }
 

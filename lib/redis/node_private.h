@@ -130,6 +130,7 @@ struct redis_node {
     struct loop_resolution *resolution;
     struct loop_addresses addresses; /* of the server */
     unsigned address_next;           /* to be tried */
+    int address_error;               /* of those that were; 0 = none */
     struct loop_timer timer;         /* next attempt, or connect deadline, or earliest deadline of the calls */
     struct instant timer_at;         /* INSTANT_NEVER: not set */
     struct loop_hook write_hook;

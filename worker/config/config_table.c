@@ -41,7 +41,8 @@
         {KEY("database", CONFIG_COUNT, database, "0", 0, 65535), .help = "Number of the database to select."},         \
     {                                                                                                                  \
         KEY("connect_timeout", CONFIG_DURATION, connect_timeout_ns, "1s", 10 * NS_PER_MS, 60 * NS_PER_S),              \
-            .help = "For connecting and authenticating, which is tried in the background for ever."                    \
+            .help = "For connecting and authenticating; the addresses of a name share it. It is tried in the "         \
+                    "background for ever."                                                                             \
     }
 
 static const struct config_key config_queue_node_keys[] = {
