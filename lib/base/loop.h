@@ -136,8 +136,8 @@ struct loop_addresses {
 /* With the addresses, or NULL and a reason. */
 typedef void loop_resolved(void *context, const struct loop_addresses *found, const char *reason);
 /* Resolves host and port off the loop. `done` runs once, unless cancelled, never inside loop_resolve; the resolution is
- * freed after it ran. A look-up that was cancelled goes on where it cannot be stopped. Whoever asks for the same host and
- * port before its answer comes gets that answer: asking again and again adds no look-up. */
+ * freed after it ran. A look-up that was cancelled goes on where it cannot be stopped. Whoever asks for the same host
+ * and port before its answer comes gets that answer: asking again and again adds no look-up. */
 struct loop_resolution *loop_resolve(struct loop *loop, const char *host, unsigned port, loop_resolved *done,
                                      void *context);
 void loop_resolve_cancel(struct loop_resolution *resolution);

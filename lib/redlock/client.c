@@ -304,14 +304,7 @@ struct redlock_held *held_create(struct redlock_client *client, void (*told)(voi
 enum redlock_answer held_acquire(struct redlock_held *held, const struct redlock_terms *terms,
                                  const struct redlock_request *request, char *reason, size_t reason_size)
 {
-    struct redlock_terms checked = {0};
-    if (terms != NULL)
-        checked = *terms;
-    const struct redlock_group *group = held->client->group;
-    if (!redlock_terms_fit(&checked, group->slowest_timeout_ns, reason, reason_size) ||
-        !redlock_request_check(request, group->key_prefix, reason, reason_size))
-        return REDLOCK_INVALID;
-    held->terms = &checked;
+    held->terms = terms;
     held->request = request;
     held_post(held, acquire_deliver);
     semaphore_wait(&held->decided);
@@ -356,8 +349,14 @@ enum redlock_answer redlock_client_acquire(struct redlock_client *client, const 
         redlock_refuse(reason, reason_size, "%s", refusal);
         return REDLOCK_INVALID;
     }
+    struct redlock_terms fitted = {0};
+    if (terms != NULL)
+        fitted = *terms;
+    if (!redlock_terms_fit(&fitted, client->group->slowest_timeout_ns, reason, reason_size) ||
+        !redlock_request_check(request, client->group->key_prefix, reason, reason_size))
+        return REDLOCK_INVALID;
     struct redlock_held *held = held_create(client, NULL, NULL);
-    enum redlock_answer answer = held_acquire(held, terms, request, reason, reason_size);
+    enum redlock_answer answer = held_acquire(held, &fitted, request, reason, reason_size);
     if (answer == REDLOCK_ACQUIRED)
         *held_out = held;
     else

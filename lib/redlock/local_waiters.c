@@ -185,7 +185,8 @@ void local_waiters_leave(struct local_waiters *waiters, struct local_waiter *wai
         turn_hand_on(waiters, waiter->turns[i], &completed);
     while ((link = list_take_first(&completed)) != NULL) {
         struct local_waiter *next = list_owner(link, struct local_waiter, link);
-        next->ready(next);
+        if (next->ready != NULL)
+            next->ready(next);
     }
 }
 

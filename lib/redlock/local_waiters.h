@@ -48,7 +48,7 @@ struct local_waiters *local_waiters_create(uint64_t seed);
 void local_waiters_destroy(struct local_waiters *waiters);
 
 /* `ready` runs once after a local_waiters_want that returned false, inside another waiter's local_waiters_leave, when
- * this one has all its turns. It may want and leave for any waiter. */
+ * this one has all its turns. It may want and leave for any waiter. NULL: nobody has to know. */
 void local_waiter_init(struct local_waiter *waiter, void (*ready)(struct local_waiter *waiter));
 
 /* True if it has all its turns at once; `ready` then does not run. The waiter must have left before. */

@@ -716,12 +716,6 @@ static void has_turn(struct local_waiter *claim)
 
 /* --- the line of a resource whose places this process has --------------------------------------------------------- */
 
-/* The first in line waits on: a place that it knows has a lock of this process, which hands it on (place_hand_on). */
-static void has_line(struct local_waiter *line)
-{
-    (void)line;
-}
-
 /* The first in line that may have this place: others may know of fewer. NULL = nobody. */
 static struct lock_places *place_heir(struct local_waiter *line, unsigned place)
 {
@@ -820,7 +814,8 @@ void lock_wait_init(struct redlock_lock *lock)
 
 void lock_wait_init_line(struct redlock_lock *lock)
 {
-    local_waiter_init(&lock->places->line, has_line);
+    /* Who is first waits on: each place that it knows has a lock of this process, which hands it on (place_hand_on). */
+    local_waiter_init(&lock->places->line, NULL);
 }
 
 void lock_wait_take_terms(struct redlock_lock *lock, const struct redlock_terms *terms)

@@ -300,14 +300,18 @@ static enum redlock_answer ask_nodes(const struct asking *asking, struct redlock
     enum redlock_answer answer = held_acquire(held, terms, &asking->request, mutex->reason, sizeof mutex->reason);
     pthread_mutex_lock(&asking->client->lock);
     mutex->asks = NULL;
-    if (answer == REDLOCK_ACQUIRED) {
+    bool is_late = answer == REDLOCK_ACQUIRED && asking->client->is_closing;
+    if (answer == REDLOCK_ACQUIRED && !is_late) {
         hold->held = held;
         return answer;
     }
     pthread_mutex_unlock(&asking->client->lock);
-    held_free(held);
+    if (is_late)
+        redlock_client_release(held, REDLOCK_AWAIT);
+    else
+        held_free(held);
     pthread_mutex_lock(&asking->client->lock);
-    return answer;
+    return is_late ? refuse(mutex, REDLOCK_CANCELLED, "given up because its client closes") : answer;
 }
 
 /* With delays of the caller's own, so one attempt at a time. */
@@ -512,7 +516,7 @@ static void leave(struct redlock_client *client, struct redlock_mutex *mutex)
 
 enum redlock_ending redlock_mutex_unlock(struct redlock_mutex *mutex)
 {
-    if (mutex == NULL || !client_is_ours(mutex->client) || mutex->hold == NULL)
+    if (mutex == NULL || mutex->hold == NULL || !client_is_ours(mutex->client))
         return REDLOCK_NOT_HELD;
     struct redlock_client *client = mutex->client;
     struct redlock_hold *hold = mutex->hold;
@@ -540,7 +544,7 @@ enum redlock_ending redlock_mutex_unlock(struct redlock_mutex *mutex)
 
 static struct redlock_held *held_of(const struct redlock_mutex *mutex)
 {
-    return mutex != NULL && client_is_ours(mutex->client) && mutex->hold != NULL ? mutex->hold->held : NULL;
+    return mutex != NULL && mutex->hold != NULL && client_is_ours(mutex->client) ? mutex->hold->held : NULL;
 }
 
 /* One thread at a time asks the nodes about a hold. */

@@ -220,7 +220,7 @@ struct redlock_held;   /* one lock that is held */
 REDLOCK_API struct redlock_client *redlock_client_open(const struct redlock_options *options, char *reason,
                                                        size_t reason_size);
 /* Release every lock first. Waits until releases in the background are on their way. Calls that still wait for a lock
- * return CANCELLED; those of mutexes have returned before. */
+ * return CANCELLED; those of mutexes have returned before. Harmless in a callback on the thread of the client. */
 REDLOCK_API void redlock_client_close(struct redlock_client *client);
 
 /* Any thread. Blocks for at most tries x (the slowest node's present timeout + retry delay + jitter), or with `wait_ms`
@@ -258,7 +258,8 @@ enum redlock_wait {
     REDLOCK_BACKGROUND, /* return REDLOCK_RELEASED at once; only the counters show the outcome */
 };
 
-/* Any thread. Ends the lock and frees `held`, whatever the outcome; NOT_HELD if `held` is NULL. */
+/* Any thread. Ends the lock and frees `held`, whatever the outcome; NOT_HELD if `held` is NULL. A callback on the
+ * thread of the client cannot await it: STILL_HELD, and nothing has changed. */
 REDLOCK_API enum redlock_ending redlock_client_release(struct redlock_held *held, enum redlock_wait wait);
 
 /* Any thread. All counters are 0 if `client` is NULL. */

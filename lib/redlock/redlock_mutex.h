@@ -12,10 +12,9 @@
  *     redlock_mutex_unlock(&mutex);
  *
  * Threads. A struct is used by one thread at a time; it must stay where and as it is, with its names, until it is
- * unlocked.
- * Only redlock_mutex_cancel may be called from any thread at any time. Give each thread a struct of its own with the
- * same names: the client lets one of them in after the other. They are cheap: ten thousand cost no connection, no
- * thread and no descriptor.
+ * unlocked. Only redlock_mutex_cancel may be called from any thread at any time. Give each thread a struct of its own
+ * with the same names: the client lets one of them in after the other. They are cheap: ten thousand cost no connection,
+ * no thread and no descriptor.
  *
  * Entering again. A mutex without an owner is locked once; to lock it twice is refused. With an owner it may be entered
  * again, on any thread, through the same struct or another one with the same names or a part of them:
@@ -78,7 +77,8 @@ struct redlock_mutex {
     bool shared;                 /* for a reader: others may read at the same time */
     struct redlock_terms terms;  /* ttl, tries, delay and jitter, wait, drift factor, timeout factor, ... */
     /* How long to wait before the next attempt, after so many: instead of the delay and jitter of the terms. Runs on
-     * the thread that locks. Such a waiter has no place in the line of this process. */
+     * the thread that locks, and must not close the client, which waits for it. Such a waiter has no place in the line
+     * of this process. */
     int64_t (*delay_ms)(struct redlock_mutex *mutex, unsigned attempts);
     /* Called for each danger, and once for loss, while it is locked, one after the other, and not after
      * redlock_mutex_unlock has returned. A danger has passed when redlock_mutex_in_danger says no. It runs on the

@@ -255,6 +255,29 @@ TEST(closing_the_client_cancels_all_attempts)
     assert_non_null(client);
 }
 
+static void closing_set(bool is_closing)
+{
+    pthread_mutex_lock(&client->lock);
+    client->is_closing = is_closing;
+    pthread_mutex_unlock(&client->lock);
+}
+
+/* The nodes grant it after the client has begun to close, which its thread finds out afterwards. */
+TEST(what_is_granted_to_a_client_that_closes_is_released)
+{
+    struct attempt attempt = {.mutex = mutex_of("r")};
+    attempt.mutex.terms.wait_ms = INT64_MAX;
+    ask_first(NODES, "SET lock:r somebody PX 3600000");
+    attempt_start(&attempt);
+    test_await(counted().attempts > 0);
+    closing_set(true);
+    ask_first(NODES, "DEL lock:r");
+    attempt_was_cancelled(&attempt);
+    assert_int_equal(counted().acquired, 1);
+    test_await(lock_cluster_keys(&cluster) == 0);
+    closing_set(false);
+}
+
 static void *close_client(void *argument)
 {
     redlock_client_close(argument);
