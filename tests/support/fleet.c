@@ -13,14 +13,14 @@
 #include "tests/support/stepped_clock.h"
 #include "tests/support/test.h"
 
-/* A machine that stands still for a moment must neither end locks nor make nodes silent. A lock node may take a quarter
- * of the ttl. */
+/* A machine that stands still for a moment must neither end locks and rows of hand-overs nor make nodes silent. A lock
+ * node may take a quarter of the ttl. */
 #define PATIENT_NODE    "host = \"127.0.0.1\"; port = %u; connect_timeout = \"5s\"; "
 #define USUAL_LOCK_NODE "timeout = \"1s\";"
 #define OTHER_LOCK_NODE "timeout = \"250ms\";"
 #define USUAL_LOCK                                                                                                     \
     "ttl = \"5s\"; tries = 20; retry_delay = \"2ms\"; retry_jitter = \"4ms\"; park_delay = \"100ms\"; "                \
-    "prefix = \"lock:\";"
+    "prefix = \"lock:\"; hand_over_time = \"1m\";"
 
 enum { ARGUMENTS_MAX = 16 };
 
