@@ -89,6 +89,9 @@ struct hf_producer_options {
     const char *sentinel_user, *sentinel_password; /* of the sentinels themselves */
     const char *user;                              /* NULL: the password alone */
     const char *password;                          /* NULL: none; wiped when the producer ends, never logged */
+    /* Instead of a password: a file that only its owner may read, or one of root with a group of ours. Its first line
+     * is the password. It is read for each connection, so it can be replaced at any time. */
+    const char *password_file, *sentinel_password_file;
     unsigned database;
     const char *client_name;    /* shown by CLIENT LIST ["holdfast-producer"] */
     int64_t connect_timeout_ms; /* of one attempt [1000] */

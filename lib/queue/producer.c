@@ -53,9 +53,11 @@ static struct push_options push_options(const struct hf_producer_options *option
                                .addresses = options->sentinels,
                                .count = options->sentinel_count,
                                .user = options->sentinel_user,
-                               .password = options->sentinel_password},
+                               .password = options->sentinel_password,
+                               .password_file = options->sentinel_password_file},
                  .user = options->user,
                  .password = options->password,
+                 .password_file = options->password_file,
                  .database = options->database,
                  .client_name = options->client_name != NULL ? options->client_name : "holdfast-producer",
                  .connect_timeout_ns = options->connect_timeout_ms * NS_PER_MS,
@@ -83,7 +85,7 @@ static bool address_check(const struct hf_producer_options *options, struct erro
         return error_set(error, "the name of a master needs sentinels that know where it is");
     if (options->sentinel_count > 0 && (options->sentinel_master == NULL || options->sentinel_master[0] == '\0'))
         return error_set(error, "sentinels need the name of the master");
-    if (options->sentinel_user != NULL && options->sentinel_password == NULL)
+    if (options->sentinel_user != NULL && options->sentinel_password == NULL && options->sentinel_password_file == NULL)
         return error_set(error, "the sentinel_user needs a sentinel_password");
     for (size_t i = 0; i < options->sentinel_count; i++)
         if (options->sentinels[i] == NULL)

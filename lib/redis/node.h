@@ -17,6 +17,11 @@
  * script, all within `connect_timeout`. While it is not up, calls fail at once with REDIS_ERROR_DOWN; no call waits for
  * a reconnect (E17).
  *
+ * A password in a file is read again for each attempt to connect, so a new one takes effect when the file is replaced.
+ * If the file cannot be used, the password that was read before goes on, and the reason is logged once. A server that
+ * refuses the password is asked again after the back-off, with what the file holds by then. Like the files of TLS, it
+ * is read in the loop.
+ *
  * Only a master is ever up. A replica is reported as down and tried again. A master that becomes a replica while
  * connected answers READONLY, MASTERDOWN or UNBLOCKED: the call gets that error (it was not executed), and the node
  * closes the connection. A server that does not know or allow ROLE counts as a master until it answers READONLY.
@@ -63,9 +68,10 @@ struct redis_sentinels {
     const char *master;           /* the name that the sentinels know it by */
     const char *const *addresses; /* each an address (address.h); rediss:// means TLS to the node, too */
     size_t count;
-    const char *user;     /* of the sentinels themselves; NULL: AUTH with the password only */
-    const char *password; /* NULL: no AUTH */
-    int64_t timeout_ns;   /* per sentinel; 0 = 300 ms */
+    const char *user;          /* of the sentinels themselves; NULL: AUTH with the password only */
+    const char *password;      /* NULL: no AUTH, or */
+    const char *password_file; /* as that of the node */
+    int64_t timeout_ns;        /* per sentinel; 0 = 300 ms */
 };
 
 struct redis_node_options {
@@ -76,6 +82,7 @@ struct redis_node_options {
     struct redis_sentinels sentinels; /* count 0: none */
     const char *user;                 /* NULL: AUTH with the password only */
     const char *password;             /* NULL: no AUTH; copied, wiped when the node is destroyed, never logged */
+    const char *password_file;        /* instead of `password`: a private file (base/secret.h) that holds it */
     unsigned database;
     const char *client_name;      /* NULL: none */
     struct redis_tls_options tls; /* to the node and to its sentinels */
@@ -103,7 +110,8 @@ struct redis_node_options {
     void *context;
 };
 
-/* False with a reason if the addresses are wrong or contradict the other options, or files for TLS cannot be used. */
+/* False with a reason if the addresses are wrong or contradict the other options, or files of a password or for TLS
+ * cannot be used. */
 bool redis_node_options_check(const struct redis_node_options *options, struct error *error) MUST_CHECK;
 /* Whether they ask for TLS, by `tls` or by an address. */
 bool redis_node_options_want_tls(const struct redis_node_options *options);

@@ -21,6 +21,7 @@
 
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/secret.h"
 #include "redis/node_private.h"
 
 /* Keep-alive detects that the peer of an idle connection vanished: after 10 + 3 * 3 seconds. */
@@ -104,6 +105,45 @@ static void ask_master(struct redis_node *node)
     size_t from = node->out.length;
     sentinel_ask(&node->search, &node->out);
     expect_handshake(node, from, PENDING_MASTER, 0);
+}
+
+/* What was read from the file replaces the password. False if there never was one. */
+static bool password_renew(const struct redis_node *node, const char *file, const char **password, bool *has_failed,
+                           struct error *error)
+{
+    char name[LOG_QUOTE_MAX], reason[LOG_QUOTE_MAX];
+    if (file == NULL)
+        return true;
+    char *fresh = secret_read_file(file, error);
+    if (fresh == NULL && *password == NULL)
+        return false;
+    if (fresh == NULL)
+        log_event(*has_failed ? LOG_DEBUG : LOG_ERROR, "password_reload_failed",
+                  "node=%s reason=%s advice=\"what was read before is still used\"",
+                  log_value(node->options.name, name), log_value(error->text, reason));
+    *has_failed = fresh == NULL;
+    if (fresh == NULL)
+        return true;
+    if (*password != NULL && strcmp(*password, fresh) != 0)
+        log_event(LOG_INFO, "password_reloaded", "node=%s", log_value(node->options.name, name));
+    secret_free((char *)*password);
+    *password = fresh;
+    return true;
+}
+
+/* That of the server which is asked next. */
+static bool passwords_renew(struct redis_node *node)
+{
+    struct redis_node_options *own = &node->options;
+    struct redis_sentinels *sentinels = &own->sentinels;
+    struct error error = ERROR_NONE;
+    bool is_there = sentinel_search_current(&node->search) != NULL
+                        ? password_renew(node, sentinels->password_file, &sentinels->password,
+                                         &node->sentinel_password_failed, &error)
+                        : password_renew(node, own->password_file, &own->password, &node->password_failed, &error);
+    if (!is_there)
+        node_lose(node, "the password cannot be read: %s", error.text);
+    return is_there;
 }
 
 static size_t text_length(const char *text)
@@ -465,6 +505,8 @@ void node_connect(struct redis_node *node)
     node->counters.sentinels_asked += sentinel != NULL;
     node->step_ends = loop_after(node->loop, node->step_limit_ns);
     node_wake_at(node, node->step_ends);
+    if (!passwords_renew(node))
+        return;
     if (sentinel != NULL)
         connect_to_name(node, "sentinel ", sentinel->host, sentinel->port);
     else if (node->search.found)

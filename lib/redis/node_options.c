@@ -4,6 +4,7 @@
 
 #include "base/invariant.h"
 #include "base/memory.h"
+#include "base/secret.h"
 #include "redis/node_private.h"
 
 /* --- checking ----------------------------------------------------------------------------------------------------- */
@@ -13,7 +14,7 @@ static struct redis_address_beside beside_of(const struct redis_node_options *op
     return (struct redis_address_beside){.port = options->port,
                                          .database = options->database,
                                          .has_user = options->user != NULL,
-                                         .has_password = options->password != NULL,
+                                         .has_password = options->password != NULL || options->password_file != NULL,
                                          .has_tls = options->tls.is_on};
 }
 
@@ -64,6 +65,25 @@ static bool sentinels_check(const struct redis_node_options *options, bool has_t
     return true;
 }
 
+/* Of a node, or of its sentinels. */
+static bool password_check(const char *password, const char *file, struct error *error)
+{
+    if (file == NULL)
+        return true;
+    if (password != NULL)
+        return error_set(error, "has both a password and a password_file; keep one");
+    char *secret = secret_read_file(file, error);
+    secret_free(secret);
+    return secret != NULL;
+}
+
+static bool passwords_check(const struct redis_node_options *options, struct error *error)
+{
+    const struct redis_sentinels *sentinels = &options->sentinels;
+    return password_check(options->password, options->password_file, error) &&
+           password_check(sentinels->password, sentinels->password_file, error);
+}
+
 bool redis_node_options_want_tls(const struct redis_node_options *options)
 {
     return options->tls.is_on || redis_address_is_secure(options->host) || sentinels_are_secure(&options->sentinels);
@@ -75,12 +95,12 @@ bool redis_node_options_check(const struct redis_node_options *options, struct e
     struct redis_tls_options tls = options->tls;
     bool is_good = host_check(options, &address, error);
     bool has_user = options->user != NULL || address.user != NULL;
-    bool has_password = options->password != NULL || address.password != NULL;
+    bool has_password = options->password != NULL || options->password_file != NULL || address.password != NULL;
     redis_address_drop(&address);
     if (is_good && has_user && !has_password)
         return error_set(error, "a user needs a password");
     tls.is_on = redis_node_options_want_tls(options);
-    if (!is_good || !sentinels_check(options, tls.is_on, error))
+    if (!is_good || !sentinels_check(options, tls.is_on, error) || !passwords_check(options, error))
         return false;
     if (tls.is_on && options->unix_path != NULL)
         return error_set(error, "a unix socket has no TLS");
@@ -118,11 +138,13 @@ void node_options_take(struct redis_node_options *own, const struct redis_node_o
     own->unix_path = copy_text(given->unix_path);
     own->user = copy_text(given->user);
     own->password = copy_text(given->password);
+    own->password_file = copy_text(given->password_file);
     host_take(own);
     own->client_name = copy_text(given->client_name);
     own->sentinels.master = copy_text(given->sentinels.master);
     own->sentinels.user = copy_text(given->sentinels.user);
     own->sentinels.password = copy_text(given->sentinels.password);
+    own->sentinels.password_file = copy_text(given->sentinels.password_file);
     own->sentinels.addresses = NULL; /* the search has copies */
     if (own->sentinels.timeout_ns == 0)
         own->sentinels.timeout_ns = 300 * NS_PER_MS;
@@ -146,22 +168,17 @@ void node_options_take(struct redis_node_options *own, const struct redis_node_o
         own->pulse_interval_ns = 5 * NS_PER_S;
 }
 
-static void drop_secret(const char *secret)
-{
-    if (secret != NULL)
-        memory_wipe((char *)secret, strlen(secret));
-    free((char *)secret);
-}
-
 void node_options_drop(struct redis_node_options *own)
 {
     free((char *)own->name);
     free((char *)own->host);
     free((char *)own->unix_path);
     free((char *)own->user);
-    drop_secret(own->password);
+    secret_free((char *)own->password);
+    free((char *)own->password_file);
     free((char *)own->client_name);
     free((char *)own->sentinels.master);
     free((char *)own->sentinels.user);
-    drop_secret(own->sentinels.password);
+    secret_free((char *)own->sentinels.password);
+    free((char *)own->sentinels.password_file);
 }

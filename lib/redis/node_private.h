@@ -114,7 +114,8 @@ enum node_phase { NODE_WAITING, NODE_RESOLVING, NODE_CONNECTING, NODE_TLS, NODE_
 
 struct redis_node {
     struct loop *loop;
-    struct redis_node_options options; /* its strings are our copies */
+    struct redis_node_options options;              /* its strings are our copies */
+    bool password_failed, sentinel_password_failed; /* to be read again from its file */
     struct sentinel_search search;
     char address[NODE_ADDRESS_MAX]; /* of the current server, for people: "host:port", "sentinel host:port", a path */
 

@@ -96,6 +96,7 @@ struct redis_node_options redlock_node_options(const struct redlock_node *wanted
         .unix_path = wanted->unix_path,
         .user = wanted->user,
         .password = wanted->password,
+        .password_file = wanted->password_file,
         .database = wanted->database,
         .client_name = options->client_name != NULL ? options->client_name : "redlock",
         .connect_timeout_ns =

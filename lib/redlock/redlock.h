@@ -83,6 +83,9 @@ struct redlock_node {
     const char *unix_path;
     const char *user;     /* NULL: AUTH with the password alone */
     const char *password; /* NULL: none. Copied; never logged */
+    /* Instead of a password: a file that only its owner may read, or one of root with a group of ours. Its first line
+     * is the password. It is read for each connection, so it can be replaced at any time. */
+    const char *password_file;
     unsigned database;
     int64_t timeout_ms;         /* of one operation on this node; 0 = 50. Up to ten times that while the node is
                                    slow, and at most a quarter of the ttl (docs/lock-nodes.md) */

@@ -162,17 +162,18 @@ TEST(passwords_come_from_a_private_file_or_the_environment)
     struct config *config =
         config_place_read_good("queue_node = { host = \"q\"; password_file = \"secret\"; user = \"u\"; };\n"
                                "lock_nodes = ( { host = \"a\"; password_env = \"TEST_CONFIG_PASSWORD\"; } );");
-    assert_string_equal(config->queue_node.password, CANARY);
+    assert_string_equal(config->queue_node.password_file, "secret"); /* read for each connection */
+    assert_null(config->queue_node.password);
     assert_string_equal(config->lock_nodes[0].password, "from-environment");
     unsetenv("TEST_CONFIG_PASSWORD");
 }
 
 TEST(passwords_that_others_can_read_are_refused)
 {
-    config_place_write("secret", CANARY "\n", 0640);
+    config_place_write("secret", CANARY "\n", 0620);
     config_place_expect_error(
         "queue_node = { host = \"q\"; password_file = \"secret\"; };",
-        "t.conf:1: queue: secret: others than its owner have access to this password (mode 640); chmod 600 it");
+        "t.conf:1: queue: secret: others than its owner have access to this password (mode 620); chmod 600 it");
     config_place_write("secret", "\n", 0600);
     config_place_expect_error(
         "queue_node = { host = \"q\"; password_file = \"secret\"; };",

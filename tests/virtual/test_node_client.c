@@ -2,9 +2,11 @@
 #include "tests/support/test.h"
 
 #include <pthread.h>
+#include <unistd.h>
 
 #include "base/memory.h"
 #include "tests/support/node_client_fixture.h"
+#include "tests/support/private_directory.h"
 
 TEST(a_pipeline_is_answered_in_order_and_errors_are_answers)
 {
@@ -86,6 +88,37 @@ TEST(a_wrong_password_is_no_passing_trouble)
     assert_int_equal(node_client_ended(client), NODE_CLIENT_REFUSED);
     assert_int_equal(node_client_complain(client, "test"), EXIT_CODE_FAILURE);
     node_client_close(client);
+}
+
+/* Its password may be about to be replaced in its file, and then the client goes on. */
+TEST(a_node_that_has_let_us_in_is_asked_again)
+{
+    char somebody[] = "somebody", path[PRIVATE_DIRECTORY_MAX];
+    int file = private_file_create(path);
+    struct config_node node = node_at(redis_server_port(server));
+    node.user = somebody;
+    node.password_file = path;
+    assert_int_equal(pwrite(file, "one\n", 4, 0), 4);
+    free(redis_server_command(server, "ACL SETUSER somebody on >one ~* &* +@all"));
+    struct node_client *client = open_at(&node, 2 * NS_PER_S);
+    node_client_begin(client);
+    node_client_ask(client, "PING", NULL);
+    assert_true(node_client_run(client));
+
+    free(redis_server_command(server, "ACL DELUSER somebody"));
+    free(redis_server_command(server, "ACL SETUSER somebody on >two ~* &* +@all"));
+    struct instant start = instant_now();
+    node_client_begin(client);
+    node_client_ask(client, "PING", NULL);
+    assert_false(node_client_run(client));
+    assert_true(instant_since(start, instant_now()) >= 2 * NS_PER_S);
+    assert_int_equal(node_client_ended(client), NODE_CLIENT_REFUSED);
+    assert_contains(node_client_reason(client), "WRONGPASS");
+    assert_int_equal(pwrite(file, "two\n", 4, 0), 4);
+    assert_true(node_client_run(client));
+    node_client_close(client);
+    close(file);
+    unlink(path);
 }
 
 /* --- trouble ---------------------------------------------------------------------------------------------------- */

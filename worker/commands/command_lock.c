@@ -17,7 +17,6 @@
 #include "worker/commands/lock_view.h"
 #include "worker/commands/nodes.h"
 #include "worker/commands/origin.h"
-#include "worker/config/config_secret.h"
 #include "worker/config/node_options.h"
 #include "worker/isolation/guarded_command.h"
 #include "worker/print/json_writer.h"
@@ -603,12 +602,7 @@ static int terms_check(struct lock_command *self)
         return EXIT_CODE_FAILURE;
     }
     self->options = lock_setup_options(self->config, "holdfast-lock", self->nodes);
-    for (size_t i = 0; i < self->config->lock_node_count; i++) {
-        if (self->login.user != NULL)
-            self->nodes[i].user = self->login.user;
-        if (self->login.password != NULL)
-            self->nodes[i].password = self->login.password;
-    }
+    nodes_login_apply(&self->login, self->nodes, self->config->lock_node_count);
     self->terms.ttl_ms = self->ttl_ns > 0 ? ms_from_ns(self->ttl_ns) : self->terms.ttl_ms;
     self->terms.max_hold_ms = ms_from_ns(self->max_hold_ns);
     self->terms.wait_ms = ms_from_ns(self->never_waits ? 0 : self->has_wait ? self->wait_ns : FOREVER_NS);
@@ -682,7 +676,7 @@ static int lock_with(struct lock_command *self)
 {
     int code = line_check(self);
     if (code == EXIT_CODE_OK)
-        code = nodes_login_read(&self->login, &command_lock);
+        code = nodes_login_check(&self->login, &command_lock);
     if (code == EXIT_CODE_OK)
         code = origin_open(&self->origin, &command_lock, ORIGIN_NEEDS_LOCKS, &self->config, NULL);
     if (code != EXIT_CODE_OK)
@@ -751,7 +745,6 @@ static int run(int argc, char **argv)
     int code = lock_with(&self);
     if (is_shell)
         free(self.arguments);
-    secret_free(self.login.password);
     config_free(self.config);
     origin_close(&self.origin);
     return exit_as(code);

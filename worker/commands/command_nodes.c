@@ -17,7 +17,6 @@
 #include "worker/print/json_writer.h"
 #include "worker/commands/nodes.h"
 #include "worker/commands/origin.h"
-#include "worker/config/config_secret.h"
 #include "worker/config/suggest.h"
 #include "worker/config/node_options.h"
 
@@ -234,6 +233,7 @@ static bool successor_parse(const char *text, char name[REDIS_ADDRESS_SHOWN_MAX]
     if (address->password != NULL) {
         successor->user = address->user;
         successor->password = address->password;
+        successor->password_file = NULL;
     }
     return true;
 }
@@ -325,7 +325,7 @@ static int prepare(struct nodes_command *command)
 {
     int code = origin_open(&command->origin, &command_nodes, ORIGIN_NEEDS_LOCKS, &command->config, NULL);
     if (code == EXIT_CODE_OK)
-        code = nodes_login_read(&command->login, &command_nodes);
+        code = nodes_login_check(&command->login, &command_nodes);
     if (code == EXIT_CODE_OK && !nodes_session_open(&command->session, command->config, &command->login))
         code = command_complain(&command_nodes, "%s: %s", command->config->path, command->session.reason);
     return code;
@@ -347,7 +347,6 @@ static int run(int argc, char **argv)
         code = actions[command.action](&command);
     nodes_session_close(&command.session);
     config_free(command.config);
-    secret_free(command.login.password);
     origin_close(&command.origin);
     return code;
 }

@@ -604,9 +604,10 @@ static void node_take(struct push_command *command)
     producer->sentinels = (const char *const *)node->sentinels.items;
     producer->sentinel_count = node->sentinels.count;
     producer->sentinel_user = has_sentinels ? text_or_null(node->sentinel_user) : NULL;
-    producer->sentinel_password = node->sentinel_password;
+    producer->sentinel_password_file = text_or_null(node->sentinel_password_file);
     producer->user = text_or_null(node->user);
     producer->password = text_or_null(node->password);
+    producer->password_file = text_or_null(node->password_file);
     producer->tls = node->tls;
     producer->tls_ca_file = text_or_null(node->tls_ca_file);
     producer->tls_cert_file = text_or_null(node->tls_cert_file);

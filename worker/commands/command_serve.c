@@ -16,7 +16,7 @@
 #include "worker/commands/top_look.h"
 #include "worker/commands/top_nodes.h"
 #include "worker/commands/top_screen.h"
-#include "worker/config/config_secret.h"
+#include "base/secret.h"
 #include "worker/http/http_address.h"
 #include "worker/print/json_writer.h"
 

@@ -10,7 +10,6 @@
 #include "base/real.h"
 #include "worker/commands/process_info.h"
 #include "worker/commands/task_view.h"
-#include "worker/config/config_secret.h"
 #include "worker/locks/resource_template.h"
 #include "worker/print/human.h"
 
@@ -205,7 +204,7 @@ int lock_view_open(struct lock_view *view, const struct command_line *line)
     if (line->argument_count != 1)
         return command_misused(view->command, "name the resource, as tasks name it: without the prefix of its keys");
     view->resource = line->arguments[0];
-    int code = nodes_login_read(&view->login, view->command);
+    int code = nodes_login_check(&view->login, view->command);
     if (code != EXIT_CODE_OK)
         return code;
     view->queue_code = console_open(console, view->command, ORIGIN_NEEDS_LOCKS, view->changes);
@@ -233,7 +232,6 @@ int lock_view_close(struct lock_view *view, int code)
 {
     runners_free(view);
     nodes_session_close(&view->session);
-    secret_free(view->login.password);
     return console_close(&view->console, code);
 }
 

@@ -5,9 +5,9 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/secret.h"
 #include "worker/print/human.h"
 #include "worker/print/printer.h"
-#include "worker/config/config_secret.h"
 #include "worker/config/node_options.h"
 
 /* --- the session ------------------------------------------------------------------------------------------------- */
@@ -21,17 +21,28 @@ const struct option_row nodes_login_options[] = {
 };
 #undef AT
 
-int nodes_login_read(struct nodes_login *login, const struct command *command)
+int nodes_login_check(const struct nodes_login *login, const struct command *command)
 {
     struct error error = ERROR_NONE;
     if (login->user != NULL && login->password_file == NULL)
         return command_misused(command, "--lock-user needs --lock-password-file");
     if (login->password_file == NULL)
         return EXIT_CODE_OK;
-    login->password = secret_read_file(login->password_file, &error);
-    if (login->password != NULL)
-        return EXIT_CODE_OK;
-    return command_complain(command, "%s", error.text);
+    char *secret = secret_read_file(login->password_file, &error);
+    secret_free(secret);
+    return secret != NULL ? EXIT_CODE_OK : command_complain(command, "%s", error.text);
+}
+
+void nodes_login_apply(const struct nodes_login *login, struct redlock_node *nodes, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (login->user != NULL)
+            nodes[i].user = login->user;
+        if (login->password_file == NULL)
+            continue;
+        nodes[i].password = NULL;
+        nodes[i].password_file = login->password_file;
+    }
 }
 
 bool nodes_session_open(struct nodes_session *session, const struct config *config, const struct nodes_login *login)
@@ -40,12 +51,8 @@ bool nodes_session_open(struct nodes_session *session, const struct config *conf
     if (config->lock_node_count == 0 || config->lock_node_count > REDLOCK_NODES_MAX)
         return false;
     session->options = lock_setup_options(config, "holdfast-nodes", session->list);
-    for (size_t i = 0; i < config->lock_node_count; i++) {
-        if (login != NULL && login->user != NULL)
-            session->list[i].user = login->user;
-        if (login != NULL && login->password != NULL)
-            session->list[i].password = login->password;
-    }
+    if (login != NULL)
+        nodes_login_apply(login, session->list, config->lock_node_count);
     session->nodes = redlock_nodes_open(&session->options, session->reason, sizeof session->reason);
     return session->nodes != NULL;
 }

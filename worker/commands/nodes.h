@@ -11,13 +11,14 @@
 /* The login of an operator to the lock nodes, instead of that of the configuration. */
 struct nodes_login {
     const char *user, *password_file; /* of the options; NULL = not given */
-    char *password;                   /* from nodes_login_read on; for secret_free() */
 };
 #define NODES_LOGIN_HEADLINE "Another login to the lock nodes"
 extern const struct option_row nodes_login_options[]; /* --lock-user, --lock-password-file */
 
-/* Reads the password. Complains, and returns an exit code. */
-int nodes_login_read(struct nodes_login *login, const struct command *command) MUST_CHECK;
+/* Complains, and returns an exit code. */
+int nodes_login_check(const struct nodes_login *login, const struct command *command) MUST_CHECK;
+/* The nodes refer to it. */
+void nodes_login_apply(const struct nodes_login *login, struct redlock_node *nodes, size_t count);
 
 /* The lock nodes of a configuration, looked at once, and everything that has to live as long. */
 struct nodes_session {

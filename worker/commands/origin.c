@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "redis/node.h"
-#include "worker/config/config_secret.h"
+#include "base/secret.h"
 #include "worker/config/config_table.h"
 #include "worker/config/node_options.h"
 #include "worker/servers/local_nodes.h"
@@ -344,7 +344,8 @@ static bool node_take(struct config_node *node, const struct origin *origin, str
     const struct redis_address_beside beside = {.port = origin->has_port ? (unsigned)origin->port : 0,
                                                 .database = (unsigned)origin->database,
                                                 .has_user = origin->user != NULL,
-                                                .has_password = node->password != NULL,
+                                                .has_password =
+                                                    node->password != NULL || node->password_file[0] != '\0',
                                                 .has_tls = origin->has_tls};
     bool agrees = !address->has_scheme || redis_address_agrees(address, &beside, error);
     node->tls = origin->has_tls;
@@ -379,9 +380,8 @@ static bool queue_node_take(struct config *config, const struct origin *origin, 
     text_replace(&node->user, origin->user);
     node->port = origin->has_port ? (unsigned)origin->port : PORT_DEFAULT;
     node->database = (unsigned)origin->database;
-    if (origin->password_file != NULL)
-        node->password = secret_read_file(origin->password_file, error);
-    else if (origin->password_env != NULL)
+    text_replace(&node->password_file, origin->password_file);
+    if (origin->password_env != NULL)
         node->password = secret_read_environment(origin->password_env, error);
     if (error_is_set(error))
         return false;
@@ -390,7 +390,8 @@ static bool queue_node_take(struct config *config, const struct origin *origin, 
         return false;
     }
     return node_take(node, origin, &address, error) &&
-           (node->user[0] == '\0' || node->password != NULL || error_set(error, "--host: a user needs a password"));
+           (node->user[0] == '\0' || node->password_file[0] != '\0' || node->password != NULL ||
+            error_set(error, "--host: a user needs a password"));
 }
 
 /* Everything by default, but for what the options say of the nodes. */

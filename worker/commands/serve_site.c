@@ -11,7 +11,7 @@
 #include "base/random.h"
 #include "base/thread.h"
 #include "worker/commands/command_child.h"
-#include "worker/config/config_secret.h"
+#include "base/secret.h"
 #include "worker/http/http_address.h"
 #include "worker/http/http_server.h"
 #include "worker/print/json_writer.h"

@@ -23,7 +23,7 @@
 #include "redis/node.h"
 #include "worker/config/config_file.h"
 #include "worker/config/config_periodic.h"
-#include "worker/config/config_secret.h"
+#include "base/secret.h"
 #include "worker/config/config_table.h"
 #include "worker/config/node_options.h"
 #include "worker/config/suggest.h"
@@ -307,19 +307,18 @@ static void http_check(struct config_http *http, struct findings *findings)
         findings_error(findings, "%s: http: %s", where, error.text);
 }
 
-/* Checks what the table cannot, and reads the passwords. */
 enum { LOCK_NODES_MAX = 15 };
 
+/* Checks what the table cannot. A file is read for each connection (redis/node.h). */
 static void password_resolve(struct config_node *node, struct findings *findings)
 {
     struct error error = ERROR_NONE;
-    if (node->password_file[0] != '\0' && node->password_env[0] != '\0')
+    bool has_file = node->password_file[0] != '\0';
+    if (has_file && node->password_env[0] != '\0')
         error_set(&error, "has both password_file and password_env; keep one");
-    else if (node->password_file[0] != '\0')
-        node->password = secret_read_file(node->password_file, &error);
     else if (node->password_env[0] != '\0')
         node->password = secret_read_environment(node->password_env, &error);
-    else if (node->user[0] != '\0')
+    else if (node->user[0] != '\0' && !has_file)
         error_set(&error, "has a user but neither password_file nor password_env");
     if (error_is_set(&error))
         findings_error(findings, "%s: %s: %s", node->source.where, node->name, error.text);
@@ -346,12 +345,10 @@ static void options_check(struct config_node *node, struct findings *findings)
 }
 
 /* For lock nodes the texts are NULL: they have no keys for sentinels. */
-static void sentinel_password_resolve(struct config_node *node, struct findings *findings)
+static void sentinel_password_check(struct config_node *node, struct findings *findings)
 {
     struct error error = ERROR_NONE;
-    if (has_text(node->sentinel_password_file))
-        node->sentinel_password = secret_read_file(node->sentinel_password_file, &error);
-    else if (has_text(node->sentinel_user))
+    if (has_text(node->sentinel_user) && !has_text(node->sentinel_password_file))
         error_set(&error, "has a sentinel_user but no sentinel_password_file");
     if (error_is_set(&error))
         findings_error(findings, "%s: %s: %s", node->source.where, node->name, error.text);
@@ -388,7 +385,7 @@ static void node_check(struct config_node *node, struct findings *findings)
     host_take(node, findings);
     sentinels_check(node, findings);
     password_resolve(node, findings);
-    sentinel_password_resolve(node, findings);
+    sentinel_password_check(node, findings);
     if (findings->errors == errors_before)
         options_check(node, findings);
     node->source.is_broken |= findings->errors > errors_before;
@@ -442,7 +439,6 @@ static void lock_nodes_check(struct config *config, struct findings *findings)
 static void node_forget(struct config_node *node)
 {
     secret_free(node->password);
-    secret_free(node->sentinel_password);
 }
 
 const char *config_node_address(const struct config_node *node, struct buffer *out)

@@ -101,11 +101,10 @@ struct config_node {
     char *master;                  /* the sentinels' name of the server; NULL = sentinels are impossible */
     char *sentinel_user;           /* "" = AUTH with the password alone */
     char *sentinel_password_file;
-    char *sentinel_password; /* NULL = none */
-    char *user;              /* "" = AUTH with the password alone */
-    char *password_file;     /* "" = none; its content is in `password` */
+    char *user;          /* "" = AUTH with the password alone */
+    char *password_file; /* "" = none */
     char *password_env;
-    char *password; /* NULL = none */
+    char *password; /* of password_env or of an address; NULL = none */
     bool tls;
     char *tls_ca_file, *tls_cert_file, *tls_key_file, *tls_server_name; /* "" = none */
     unsigned database;

@@ -175,12 +175,10 @@ static bool token_is_reloadable(const struct config *running, const struct confi
     return strcmp(running->http.token_file, fresh->http.token_file) == 0;
 }
 
-/* Passwords are not keys: they come from files and from the environment. */
+/* Passwords are not keys: they come from the environment. Those in files are read again for each connection. */
 static void passwords_tell(const struct config *before, const struct config *after, tell_function tell, void *context)
 {
     password_tell("queue_node password", before->queue_node.password, after->queue_node.password, tell, context);
-    password_tell("queue_node sentinel password", before->queue_node.sentinel_password,
-                  after->queue_node.sentinel_password, tell, context);
     secret_tell("http token", before->http.token, after->http.token, token_is_reloadable(before, after), tell, context);
     for (size_t i = 0; i < before->lock_node_count && before->lock_node_count == after->lock_node_count; i++) {
         char setting[SETTING_MAX];

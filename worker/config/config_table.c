@@ -23,7 +23,8 @@
         {KEY("user", CONFIG_TEXT, user, NULL, 0, 128), .example = "holdfast",                                          \
          .help = "The user to authenticate as. Default: the password alone is sent."},                                 \
         {KEY("password_file", CONFIG_PATH, password_file, NULL, 0, 4095), .example = "/etc/holdfast/password",         \
-         .help = "File with the password in its first line; only its owner may have access to it (chmod 600)."},       \
+         .help = "File with the password in its first line, read for each connection; only its owner may have access " \
+                 "to it (chmod 600)."},                                                                                \
         {KEY("password_env", CONFIG_TEXT, password_env, NULL, 0, 255), .example = "REDIS_PASSWORD",                    \
          .help = "Environment variable with the password, instead of a file."},                                        \
         {KEY("tls", CONFIG_FLAG, tls, "false", 0, 0),                                                                  \

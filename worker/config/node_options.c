@@ -21,7 +21,7 @@ bool node_options_check(struct config_node *node, struct error *error)
     if (!node->tls &&
         (tls->ca_file != NULL || tls->cert_file != NULL || tls->key_file != NULL || tls->server_name != NULL))
         return error_set(error, "files and a server name for TLS mean nothing without tls itself");
-    if (options.password == NULL)
+    if (options.password == NULL && options.password_file == NULL)
         options.user = NULL; /* the password may still come from elsewhere */
     return redis_node_options_check(&options, error);
 }
@@ -74,9 +74,10 @@ struct redis_node_options node_options(const struct config_node *node, const cha
                       .addresses = (const char *const *)node->sentinels.items,
                       .count = node->sentinels.count,
                       .user = text_or_null(node->sentinel_user),
-                      .password = node->sentinel_password},
+                      .password_file = text_or_null(node->sentinel_password_file)},
         .user = text_or_null(node->user),
         .password = text_or_null(node->password),
+        .password_file = text_or_null(node->password_file),
         .database = node->database,
         .client_name = client_name,
         .connect_timeout_ns = node->connect_timeout_ns,
@@ -97,6 +98,7 @@ static struct redlock_node node_for_locks(const struct config_node *node)
         .unix_path = text_or_null(node->unix_path),
         .user = text_or_null(node->user),
         .password = text_or_null(node->password),
+        .password_file = text_or_null(node->password_file),
         .database = node->database,
         .timeout_ms = ms_from_ns(node->call_timeout_ns),
         .connect_timeout_ms = ms_from_ns(node->connect_timeout_ns),

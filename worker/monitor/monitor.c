@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/thread.h"
-#include "worker/config/config_secret.h"
+#include "base/secret.h"
 #include "worker/http/http_server.h"
 #include "worker/monitor/metric_store.h"
 #include "worker/print/version.h"

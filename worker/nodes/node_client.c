@@ -175,12 +175,21 @@ static void run_fail(struct node_client *client, enum node_client_end end)
     run_end(client, end != NODE_CLIENT_REFUSED && anything_unknown(client) ? NODE_CLIENT_UNKNOWN : end);
 }
 
-static void patience_fire(struct loop_timer *timer)
+/* The reasons of lib/redis say "ADDRESS refused COMMAND: why" when a server is there and does not let us in. */
+static bool is_refused(const struct node_client *client)
 {
-    run_fail(list_owner(timer, struct node_client, patience), NODE_CLIENT_UNREACHABLE);
+    return strstr(client->reason, " refused ") != NULL;
 }
 
-/* The reasons of lib/redis say "ADDRESS refused COMMAND: why" when a server is there and does not let us in. */
+static void patience_fire(struct loop_timer *timer)
+{
+    struct node_client *client = list_owner(timer, struct node_client, patience);
+    if (redis_node_state(client->node) != REDIS_NODE_UP)
+        snprintf(client->reason, sizeof client->reason, "%s", redis_node_reason(client->node));
+    run_fail(client, is_refused(client) ? NODE_CLIENT_REFUSED : NODE_CLIENT_UNREACHABLE);
+}
+
+/* A node that has let us in may do so again: its password may be about to be replaced in its file. */
 static void changed(void *context, struct redis_node *node, enum redis_node_state state, const char *reason)
 {
     struct node_client *client = context;
@@ -192,9 +201,11 @@ static void changed(void *context, struct redis_node *node, enum redis_node_stat
         return;
     }
     snprintf(client->reason, sizeof client->reason, "%s", reason);
-    if (strstr(reason, " refused ") != NULL)
+    if (client->was_up)
+        return;
+    if (is_refused(client))
         run_fail(client, NODE_CLIENT_REFUSED);
-    else if (!client->was_up && !client->options.keeps_trying)
+    else if (!client->options.keeps_trying)
         run_fail(client, NODE_CLIENT_UNREACHABLE);
 }
 

@@ -16,7 +16,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/random.h"
-#include "worker/config/config_secret.h"
+#include "base/secret.h"
 #include "worker/config/config_file.h"
 #include "worker/config/trusted_file.h"
 #include "worker/servers/private_server.h"

@@ -1,4 +1,4 @@
-#include "worker/config/config_secret.h"
+#include "base/secret.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,20 +11,39 @@
 
 enum { SECRET_BYTES_MAX = 4096 };
 
+static bool group_is_ours(gid_t group)
+{
+    int count = getgroups(0, NULL);
+    gid_t *groups = memory_zeroed(count > 0 ? (size_t)count : 1, sizeof *groups);
+    bool is_ours = group == getegid();
+    count = getgroups(count, groups);
+    for (int i = 0; i < count && !is_ours; i++)
+        is_ours = groups[i] == group;
+    free(groups);
+    return is_ours;
+}
+
+bool secret_facts(const struct stat *facts, const char *path, struct error *error)
+{
+    bool group_may_read = facts->st_uid == 0 && group_is_ours(facts->st_gid);
+    mode_t others = group_may_read ? S_IWGRP | S_IXGRP | S_IRWXO : S_IRWXG | S_IRWXO;
+    if (!S_ISREG(facts->st_mode))
+        return error_set(error, "%s: is not a regular file", path);
+    if (facts->st_uid != geteuid() && facts->st_uid != 0)
+        return error_set(error, "%s: belongs to user %u, and to be trusted it has to belong to this user or root", path,
+                         (unsigned)facts->st_uid);
+    if ((facts->st_mode & others) != 0)
+        return error_set(error, "%s: others than its owner have access to this password (mode %03o); chmod 600 it",
+                         path, (unsigned)facts->st_mode & 0777);
+    return true;
+}
+
 static bool descriptor_is_private(int fd, const char *path, struct error *error)
 {
     struct stat facts;
     if (fstat(fd, &facts) != 0)
         return error_set(error, "%s: cannot be examined: %s", path, strerror(errno));
-    if (!S_ISREG(facts.st_mode))
-        return error_set(error, "%s: is not a regular file", path);
-    if (facts.st_uid != geteuid() && facts.st_uid != 0)
-        return error_set(error, "%s: belongs to user %u, and to be trusted it has to belong to this user or root", path,
-                         (unsigned)facts.st_uid);
-    if ((facts.st_mode & 077) != 0)
-        return error_set(error, "%s: others than its owner have access to this password (mode %03o); chmod 600 it",
-                         path, (unsigned)facts.st_mode & 0777);
-    return true;
+    return secret_facts(&facts, path, error);
 }
 
 static char *first_line(const char *bytes, size_t length, const char *path, struct error *error)
