@@ -248,6 +248,12 @@ TEST(test_clients_that_wait)
                  "RPUSH c 1|RPUSH c 2|LPOP c|EXEC|BRPOP c x|BRPOP c -1|1:BRPOP c 0|"
                  "EVAL redis.call('RPUSH','c',1)^return^redis.call('LPOP','c') 0|EVAL redis.call('RPUSH','c',1) 0|"
                  "RPUSH c 1 2 3|1:BRPOP d 0|RPUSH x 1|RENAME x d|BRPOP|BRPOP a|RPUSH c 1"},
+        {"pops of several",
+         "1:BRPOP a b 0|EVAL redis.call('RPUSH','b',1)^redis.call('RPUSH','a',2) 0|LRANGE a 0 -1|LRANGE b 0 -1|DEL a b|"
+         "1:BRPOP a b 0|2:BRPOP b a 0|EVAL redis.call('RPUSH','b',1)^redis.call('RPUSH','a',2,3) 0|1:PING|2:PING|"
+         "DEL a b|1:BRPOP a b 0|EVAL redis.call('SET','a',1)^redis.call('RPUSH','b',1) 0|LRANGE b 0 -1"},
+        {"full when served", "SET a 1|RPUSH l 1 2|1:BLMOVE m n LEFT LEFT 0|CONFIG SET maxmemory 1|RENAME l m|"
+                             "LRANGE m 0 -1|LRANGE n 0 -1|1:PING|CONFIG SET maxmemory 0"},
         {"ends of waiting",
          "1:BRPOP a 0|CLIENT UNBLOCK %1|CLIENT UNBLOCK %1|1:BLMOVE a b LEFT LEFT 0|CLIENT UNBLOCK %1 TIMEOUT|"
          "1:BLMOVE a b LEFT LEFT 0|CLIENT UNBLOCK %1 ERROR|1:BRPOP a 0|CLIENT UNBLOCK %1 NONSENSE|"

@@ -72,6 +72,7 @@ struct twin {
     volatile struct clock *clock;
     char clock_path[256];
     int64_t now_us;
+    unsigned version;  /* 702 = Redis 7.2, and Valkey by what it answers */
     bool is_reference; /* the version whose errors the model has */
     char *password;
     struct client clients[CLIENTS + TWIN_CALLERS];
@@ -256,7 +257,7 @@ static bool reply_is_about_channels(const char *at, const char *end)
     return false;
 }
 
-/* Fractions by their value; the id of the run, which both have another one of, by its name. */
+/* Fractions and powers of ten by their value; the id of the run, which both have another one of, by its name. */
 static void bytes_render(const struct twin *twin, const char *bytes, size_t length, struct buffer *out)
 {
     char *end = NULL, copy[64];
@@ -264,7 +265,7 @@ static void bytes_render(const struct twin *twin, const char *bytes, size_t leng
     double number = strtod(copy, &end);
     if (strcmp(copy, twin->run_id) == 0 || strcmp(copy, server_run_id(twin->model)) == 0)
         buffer_append_text(out, "(run id)");
-    else if (strchr(copy, '.') != NULL && *end == '\0')
+    else if ((strchr(copy, '.') != NULL || strstr(copy, "e+") != NULL) && *end == '\0')
         buffer_format(out, "\"%.17g\"", number);
     else
         for (size_t i = 0; i < length + 2; i++) {
@@ -538,6 +539,16 @@ static void clock_make(struct twin *twin)
     fclose(file);
 }
 
+/* A Valkey says which Redis it answers as. */
+static unsigned version_in(const char *info)
+{
+    const char *found = strstr(info, "redis_version:");
+    unsigned major = 0, minor = 0;
+    if (found == NULL || sscanf(found, "redis_version:%u.%u", &major, &minor) != 2)
+        fail_msg("this server does not say its version: %s", info);
+    return 100 * major + minor;
+}
+
 struct twin *twin_create(const struct redis_server_options *options)
 {
     struct twin *twin = memory_new(struct twin);
@@ -553,10 +564,14 @@ struct twin *twin_create(const struct redis_server_options *options)
     char *info = redis_server_command(twin->server, "INFO server");
     const char *run_id = strstr(info, "run_id:");
     snprintf(twin->run_id, sizeof twin->run_id, "%.40s", run_id != NULL ? run_id + 7 : "");
-    twin->is_reference = strstr(info, "redis_version:7.0.") != NULL && strstr(info, "valkey_version") == NULL;
+    twin->version = version_in(info);
+    twin->is_reference = twin->version == 700;
     free(info);
-    twin->model = server_create(&(struct server_options){
-        .run_seed = "twin", .password = twin->password, .has_disk = true, .now_us = twin->now_us});
+    twin->model = server_create(&(struct server_options){.run_seed = "twin",
+                                                         .password = twin->password,
+                                                         .version = twin->version,
+                                                         .has_disk = true,
+                                                         .now_us = twin->now_us});
     for (unsigned i = 0; i < CLIENTS + TWIN_CALLERS; i++) {
         twin->clients[i].fd = -1;
         list_init(&twin->clients[i].asked);

@@ -1,8 +1,9 @@
 /* A real server and the simulated one (tests/sim/server) get the same bytes at the same time of the same clock, which
  * stands still in between: what each client receives has to be the same bytes. A difference fails the test.
  *
- * What no client may rely on is not compared: the order of hashes, sets and keys, and how a fraction is written. Of
- * errors, other servers than Redis 7.0 may word all but the first word differently. */
+ * What no client may rely on is not compared: the order of hashes, sets and keys, and how a fraction or a power of ten
+ * is written. Of errors, other servers than Redis 7.0 may word all but the first word differently. The model has the
+ * version of the server (server.h says what depends on it). */
 #ifndef SUPPORT_REDIS_TWIN_H
 #define SUPPORT_REDIS_TWIN_H
 

@@ -35,6 +35,7 @@ struct server *server_create(const struct server_options *options)
     server->run_seed = memory_text(options->run_seed != NULL ? options->run_seed : "server");
     server->host = memory_text(options->host != NULL ? options->host : "127.0.0.1");
     server->port = options->port != 0 ? options->port : 6379;
+    server->version = options->version;
     server->has_disk = options->has_disk;
     server->host_of_scripts = script_host_shared();
     list_init(&server->connections);
@@ -300,9 +301,8 @@ struct reply *server_call(struct server *server, struct server_connection *conne
     return reply;
 }
 
-/* Looks whether it may run, and runs it. NULL = nothing to answer yet. */
-static struct reply *command_process(struct server *server, struct server_connection *connection,
-                                     const struct text *arguments, size_t count)
+struct reply *server_process(struct server *server, struct server_connection *connection, const struct text *arguments,
+                             size_t count, enum call_place place)
 {
     const struct command *command = redis_command_find(arguments[0]);
     server->commands++;
@@ -321,7 +321,7 @@ static struct reply *command_process(struct server *server, struct server_connec
     }
     if (connection->is_queueing && (command->flags & COMMAND_AT_ONCE) == 0)
         return transaction_queue(connection, command, arguments, count);
-    return server_call(server, connection, command, arguments, count, CALL_ALONE);
+    return server_call(server, connection, command, arguments, count, place);
 }
 
 static void connection_execute(struct server_connection *connection, const struct text *arguments, size_t count)
@@ -329,7 +329,7 @@ static void connection_execute(struct server_connection *connection, const struc
     struct server *server = connection->server;
     server->was_out_of_memory = server_lacks_memory(server);
     server->caller = connection;
-    const struct reply *reply = command_process(server, connection, arguments, count);
+    const struct reply *reply = server_process(server, connection, arguments, count, CALL_ALONE);
     if (reply != NULL)
         connection_write(connection, reply);
     server->caller = NULL;

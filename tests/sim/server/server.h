@@ -1,5 +1,7 @@
 /* One simulated redis-server process and its disk: a state machine over (state, bytes, now), without a clock, a socket
  * or a thread. It speaks RESP2, runs real Lua scripts, and answers as Redis 7.0 does, errors included. One database.
+ * From version 7.2 on servers run the command of who waited again when it is served: all its keys count again, and
+ * what would refuse it now does.
  *
  * All times are microseconds since 1970 of the server's own wall clock, which may be stepped between two calls. */
 #ifndef SIM_SERVER_H
@@ -17,6 +19,7 @@ struct server_options {
     const char *password; /* NULL = none */
     const char *host;     /* how replicas and ROLE name it; NULL = "127.0.0.1" */
     unsigned port;        /* 0 = 6379 */
+    unsigned version;     /* 702 = as Redis 7.2 and later, and Valkey; 0 = as Redis 7.0 */
     bool has_disk;        /* an append-only file, synced each second: SERVER_LOSES_LAST_SECOND needs it */
     int64_t now_us;
 };

@@ -118,13 +118,15 @@ static void connection_serve(struct server *server, struct server_connection *co
         place++;
     if (place > places)
         return;
-    if (!moves(connection)) {
+    bool runs_again = server->version >= 702;
+    if (!runs_again && !moves(connection)) {
         arguments[1] = arguments[place];
         arguments[2] = arguments[record.count - 1];
         count = 3;
     }
     const struct reply *reply =
-        server_call(server, connection, connection->blocked_command, arguments, count, CALL_SERVED);
+        runs_again ? server_process(server, connection, arguments, count, CALL_SERVED)
+                   : server_call(server, connection, connection->blocked_command, arguments, count, CALL_SERVED);
     connection_resume(connection, reply);
     journal_end(server);
 }

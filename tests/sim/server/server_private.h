@@ -46,7 +46,7 @@ struct follower {
 struct server {
     uint32_t number; /* among those of the process */
     char *run_seed, *host;
-    unsigned port;
+    unsigned port, version;
     uint64_t seed;
     bool has_disk;
     unsigned runs;
@@ -126,6 +126,9 @@ enum call_place { CALL_ALONE, CALL_IN_TRANSACTION, CALL_IN_SCRIPT, CALL_SERVED }
 /* Runs it, and records what it changed. */
 struct reply *server_call(struct server *server, struct server_connection *connection, const struct command *command,
                           const struct text *arguments, size_t count, enum call_place place);
+/* Looks whether it may run, and runs it. NULL = nothing to answer yet. */
+struct reply *server_process(struct server *server, struct server_connection *connection, const struct text *arguments,
+                             size_t count, enum call_place place);
 /* Sends their output to all clients. */
 void server_settle(struct server *server);
 void connection_write(struct server_connection *connection, const struct reply *reply);
