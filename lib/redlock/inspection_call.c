@@ -6,7 +6,7 @@
 #include "redis/request.h"
 #include "redlock/scripts.h"
 
-enum { MARKER, RUN, EVICTS, POLICY, SPOILT, TIME, PARTS };
+enum { MARKER, RUN, EVICTS, POLICY, SPOILT, REPLICA, TIME, PARTS };
 
 void inspection_call_ask(struct buffer *request)
 {
@@ -38,6 +38,7 @@ bool inspection_call_read(struct trust_inspection *inspection, char *policy, con
     memcpy(inspection->run_id, run->bytes, run->length + 1);
     inspection->evicts = redis_reply_is_text(&parts[EVICTS], "1");
     inspection->has_bad_fences = redis_reply_is_text(&parts[SPOILT], "1");
+    inspection->is_replica = redis_reply_is_text(&parts[REPLICA], "1");
     inspection->reading.node_us = parts[TIME].integer;
     if (policy != NULL)
         snprintf(policy, INSPECTION_POLICY_SIZE, "%s", parts[POLICY].bytes);

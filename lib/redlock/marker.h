@@ -10,9 +10,9 @@
  * does not know a scheme finds no marker there and counts no vote, so it never reads the wrong fences.
  *
  * One line, always in exactly this form, because scripts compare it byte for byte: a vote counts only where the whole
- * text is what the client saw at its last inspection. `run` is the run_id (INFO server) of the server that went through
- * its quarantine, or no server's: "-" before the first quarantine; 24 times f and a time after a client found a reason
- * to doubt the node. A server with another run_id than its marker has lost its memory, or may have.
+ * text is what the client saw at its last inspection. `run` is the run of the server (inspect.lua) that went through its
+ * quarantine, or no server's: "-" before the first quarantine; 24 times f and a time after a client found a reason
+ * to doubt the node. A server with another run than its marker has lost its memory, or may have.
  *
  * Pure: text to struct and back. Any thread. */
 #ifndef REDLOCK_MARKER_H

@@ -77,8 +77,8 @@ struct redlock_node_view {
     int64_t quarantine_left_ms; /* as this process counts, from when it first saw the node */
     char group[REDLOCK_GROUP_ID_DIGITS + 1], id[REDLOCK_NODE_ID_DIGITS + 1]; /* from its marker; "" = none */
     uint32_t generation;
-    char run_id[REDLOCK_RUN_ID_DIGITS + 1];
-    char eviction[32]; /* maxmemory-policy */
+    char run_id[REDLOCK_RUN_ID_DIGITS + 1]; /* a digest of it and of its replication id, if it was a replica */
+    char eviction[32];                      /* maxmemory-policy */
     int64_t latency_us;
     int64_t clock_ahead_us; /* of this machine's clock; accurate to half the latency */
     /* From redlock_nodes_compare_clocks: bounds of how much faster its clock ran than this machine's. INT64_MIN and

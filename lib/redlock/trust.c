@@ -146,7 +146,9 @@ static enum trust_reason fault_of(const struct trust *trust, unsigned index)
 {
     const struct trust_node *node = &trust->node[index];
     enum trust_reason fault = TRUST_FINE;
-    if (is_group(trust))
+    if (node->is_replica) /* its marker is that of its master */
+        fault = TRUST_REPLICA;
+    else if (is_group(trust))
         fault = is_reached_twice(trust, index) ? TRUST_DUPLICATE : fault_of_membership(trust, index);
     else if (node->has_marker) /* of a group: locks of clients that know all its nodes may be on the others */
         fault = TRUST_NODE_COUNT;
@@ -325,7 +327,7 @@ static bool is_old_news(const struct trust *trust, const struct trust_node *node
                         const struct trust_inspection *inspection)
 {
     return trust->has_group && node->seen && node->quarantine == TRUST_FINE && node->evicts == inspection->evicts &&
-           node->has_bad_fences == inspection->has_bad_fences &&
+           node->is_replica == inspection->is_replica && node->has_bad_fences == inspection->has_bad_fences &&
            strcmp(node->marker_text, inspection->marker_text) == 0 && strcmp(node->run_id, inspection->run_id) == 0;
 }
 
@@ -357,6 +359,7 @@ static bool remember(const struct trust *trust, struct trust_node *node, const s
     node->bad_marker = node->marker_text[0] != '\0' && !node->has_marker;
     memcpy(node->run_id, inspection->run_id, sizeof node->run_id);
     node->evicts = inspection->evicts;
+    node->is_replica = inspection->is_replica;
     node->has_bad_fences = inspection->has_bad_fences;
     node->seen = node->ever_seen = true;
     node->seen_at = inspection->reading.asked;
@@ -587,6 +590,9 @@ static const struct {
                                         "must be given all nodes of the group."},
     [TRUST_DUPLICATE] = {"duplicate", "Another configured lock node is the same server, or claims the same place: "
                                       "correct the list of lock nodes; a copied server has to be emptied."},
+    [TRUST_REPLICA] = {"replica",
+                       "The server is a replica of another one, which a lock node must not be: make it a master "
+                       "(REPLICAOF NO ONE), or correct the list of lock nodes."},
     [TRUST_EVICTS] = {"evicts", "The server may evict locks: set maxmemory-policy to noeviction."},
     [TRUST_FENCES_MOVE] = {"fences_move",
                            "`holdfast nodes upgrade` is moving its fences. If that command does not run any more, run "
@@ -595,7 +601,8 @@ static const struct {
                           "Under hf:fences or hf:fences:floor is something else: find out what wrote it and delete it. "
                           "If it was hf:fences, or the floor, set hf:fences:floor to the time in microseconds (`date "
                           "+%s%6N`), so that new tokens are above all that were given out."},
-    [TRUST_NEW_RUN] = {"new_run", "The server was restarted: it votes again by itself when everything that it may have "
+    [TRUST_NEW_RUN] = {"new_run", "The server was restarted, or was a replica for a while: it votes again by itself "
+                                  "when everything that it may have "
                                   "forgotten has expired."},
     [TRUST_LOST_MARKER] = {"lost_marker", "The server was emptied: it votes again by itself when everything that it "
                                           "forgot has expired."},

@@ -15,12 +15,14 @@
  *   Holds are extended there all the same, because the keys of locks stay as they are.
  * - A server without a marker has no fences. Its marker gets the scheme MARKER_SET once any marker of the group was
  *   seen that is not of MARKER_STRINGS: an operator who begins to move fences says that all clients know how.
+ * - A replica is excluded while it is one: it forgets what it was told to keep, and takes what its master has.
  * - A node that evicts keys (maxmemory is set and the policy is not noeviction) is excluded while it does (E21). What
  *   cannot be found out (no right to INFO) is not trusted (H9).
  *
  * Quarantine:
- * - The reasons: a new run id (restart), a marker that is gone although this process saw it there (wipe), a marker
- *   whose run is no server's, the end of an eviction policy, and a clock that stepped (E36, H10).
+ * - The reasons: a new run (restart, or a replica that is a master again: inspect.lua), a marker that is gone although
+ *   this process saw it there (wipe), a marker whose run is no server's, the end of an eviction policy, and a clock that
+ *   stepped (E36, H10).
  * - It lasts max_ttl x 1.01 + 2 ms + the longest patience, by our own clock, from first sight (H1, H5).
  * - At its end the node is inspected again, because during a long pause of ours it may have been healed and doubted
  *   anew (each doubt has its own text). If nothing new shows, the marker is written by compare-and-set with the run
@@ -170,10 +172,11 @@ enum trust_reason {
     TRUST_NOT_A_PLACE,      /* it was replaced */
     TRUST_NODE_COUNT,       /* the number of places in the group is not that of configured nodes (E20) */
     TRUST_DUPLICATE,        /* another configured node is the same server or has the same place (E19) */
+    TRUST_REPLICA,
     TRUST_EVICTS,
     TRUST_FENCES_MOVE,
     TRUST_FENCES_BAD,
-    TRUST_NEW_RUN,     /* restarted */
+    TRUST_NEW_RUN,     /* restarted, or a replica for a while */
     TRUST_LOST_MARKER, /* wiped, or replaced by an empty server */
     TRUST_DOUBTED,     /* its marker is a doubt */
     TRUST_CLOCK_STEPPED,
@@ -184,10 +187,10 @@ enum trust_reason {
 
 /* What one inspection found. */
 struct trust_inspection {
-    struct trust_reading reading;      /* of its clock */
-    char marker_text[MARKER_TEXT_MAX]; /* as it is; "" = none */
-    char run_id[MARKER_RUN_DIGITS + 1];
-    bool evicts;
+    struct trust_reading reading;       /* of its clock */
+    char marker_text[MARKER_TEXT_MAX];  /* as it is; "" = none */
+    char run_id[MARKER_RUN_DIGITS + 1]; /* as inspect.lua makes it: another one says that memory may be lost */
+    bool evicts, is_replica;
     bool has_bad_fences; /* its set of fences, or the floor of it, is something else */
 };
 
@@ -201,7 +204,7 @@ struct trust_node {
     char run_id[MARKER_RUN_DIGITS + 1];
     char known_id[MARKER_ID_DIGITS + 1];   /* the place of this address, as far as this process knows; "" = none yet */
     char known_run[MARKER_RUN_DIGITS + 1]; /* of the server that this process saw there with a marker */
-    bool evicts, has_bad_fences;
+    bool evicts, is_replica, has_bad_fences;
     enum trust_reason quarantine; /* TRUST_FINE = none; it goes on after its end until the marker is written */
     struct instant quarantined_at;
     bool writes_marker; /* the quarantine is over, and the marker does not say so yet */

@@ -48,11 +48,12 @@ bool trust_is_recorded(const struct trust *trust, unsigned index)
            has_majority_lost_markers(trust);
 }
 
-/* A marker of another run may be an old one (a loaded dump). A doubt was written by a client that knew better. */
+/* A marker of another run may be an old one (a loaded dump), and that of a replica is its master's. A doubt was written
+ * by a client that knew better. */
 static bool is_credible(const struct trust_node *node)
 {
     enum trust_proof proof = trust_proof_of(node);
-    return proof == PROOF_GOOD || proof == PROOF_DOUBTED;
+    return !node->is_replica && (proof == PROOF_GOOD || proof == PROOF_DOUBTED);
 }
 
 void trust_know_recorded(struct trust *trust, unsigned index, struct instant now)

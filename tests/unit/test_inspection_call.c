@@ -3,7 +3,7 @@
 
 #include "redlock/inspection_call.h"
 
-enum { MARKER, RUN, EVICTS, POLICY, SPOILT, TIME, PARTS };
+enum { MARKER, RUN, EVICTS, POLICY, SPOILT, REPLICA, TIME, PARTS };
 
 #define RUN_ID "0123456789abcdef0123456789abcdef01234567"
 
@@ -21,6 +21,7 @@ static void set_up(void)
     parts[EVICTS] = string_of("0");
     parts[POLICY] = string_of("noeviction");
     parts[SPOILT] = string_of("0");
+    parts[REPLICA] = string_of("0");
     parts[TIME] = (struct redis_reply){.kind = REDIS_INTEGER, .integer = 1795194374000000};
     answer = (struct redis_reply){.kind = REDIS_ARRAY, .elements = parts, .count = PARTS};
 }
@@ -52,6 +53,10 @@ TEST(an_answer_is_read)
     assert_true(inspection_call_read(&inspection, NULL, &answer));
     assert_true(!inspection.evicts && inspection.has_bad_fences);
     assert_string_equal(inspection.marker_text, "");
+    assert_false(inspection.is_replica);
+    parts[REPLICA] = string_of("1");
+    assert_true(inspection_call_read(&inspection, NULL, &answer));
+    assert_true(inspection.is_replica);
 }
 
 TEST(what_has_another_shape_is_no_answer)

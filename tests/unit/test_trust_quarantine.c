@@ -120,6 +120,35 @@ TEST(eviction_excludes_and_its_end_quarantines)
     expect_votes(1);
 }
 
+/* What a failover and the way back do: its run is another one as soon as it is a replica, and again when it is none. */
+TEST(a_replica_is_excluded_and_forgets)
+{
+    restart(1, 21);
+    world.servers[1].is_replica = true;
+    expect_after(look(1), 2, 0, 2);
+    expect(1, TRUST_EXCLUDED, TRUST_REPLICA);
+    assert_int_equal(trust_members(&world.trust), 5);
+    tick_after(10 * QUARANTINE_NS);
+    expect(1, TRUST_EXCLUDED, TRUST_REPLICA);
+    restart(1, 22);
+    world.servers[1].is_replica = false;
+    sample(0); /* the clock of a new run is compared anew */
+    expect_after(look(1), 2, 0, 2);
+    expect_quarantine_to_last(1, TRUST_NEW_RUN);
+    expect_healing(1);
+}
+
+/* Its marker is that of its master, which keeps its place. */
+TEST(a_replica_of_another_node_takes_nothing_from_it)
+{
+    restart(0, 21);
+    memcpy(world.servers[0].text, world.servers[1].text, sizeof world.servers[0].text);
+    world.servers[0].is_replica = true;
+    look_at_all();
+    expect(0, TRUST_EXCLUDED, TRUST_REPLICA);
+    expect_voters(6);
+}
+
 TEST(another_restart_starts_it_anew)
 {
     restart(1, 21);

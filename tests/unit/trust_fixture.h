@@ -17,7 +17,7 @@ enum { MAX_TTL_MS = 60000, SERVERS_MAX = 16 };
 struct server {
     char text[MARKER_TEXT_MAX]; /* "" = no marker */
     char run_id[MARKER_RUN_DIGITS + 1];
-    bool evicts, has_bad_fences;
+    bool evicts, is_replica, has_bad_fences;
     int64_t offset_ns; /* of its clock to WALL_NS + ours */
 };
 
@@ -95,6 +95,7 @@ static inline struct trust_step look_in(struct world *around, unsigned node)
     struct trust_inspection inspection = {.reading.asked = asked,
                                           .reading.answered = around->now,
                                           .evicts = server->evicts,
+                                          .is_replica = server->is_replica,
                                           .has_bad_fences = server->has_bad_fences,
                                           .reading.node_us = (WALL_NS + read.ns + server->offset_ns) / NS_PER_US};
     memcpy(inspection.marker_text, server->text, sizeof inspection.marker_text);

@@ -269,6 +269,36 @@ TEST(a_node_that_may_evict_has_no_vote_while_it_does_and_for_one_quarantine)
         assert_true(is_marked_as_before(i));
 }
 
+/* A server that was a replica for a moment may have an older memory, though it runs all the time. */
+TEST(a_node_that_was_a_replica_has_no_vote_until_its_locks_have_expired)
+{
+    cycles_go_on(1);
+    struct instant forgot = instant_now();
+    lock_cluster_ask(&cluster, 0, "REPLICAOF 127.0.0.1 1");
+    loop_await(loop, voters() == NODES - 1);
+    expect_stands(0, false, "excluded", "replica", 4 * MAX_TTL_MS);
+    cycles_go_on(1);
+    lock_cluster_ask(&cluster, 0, "REPLICAOF NO ONE");
+    loop_await(loop, group->trust.node[0].state == TRUST_QUARANTINED);
+    expect_stands(0, false, "quarantined", "new_run", 4 * MAX_TTL_MS);
+    loop_await(loop, voters() == NODES);
+    assert_true(instant_since(forgot, instant_now()) >= REDLOCK_MS(MAX_TTL_MS));
+    assert_false(is_marked_as_before(0));
+}
+
+/* Between two looks: who comes later knows it by the marker. */
+TEST(a_node_that_was_a_replica_between_two_looks_has_no_vote)
+{
+    cycles_go_on(1);
+    lock_cluster_ask(&cluster, 0, "REPLICAOF 127.0.0.1 1");
+    lock_cluster_ask(&cluster, 0, "REPLICAOF NO ONE");
+    group_end();
+    group_start();
+    terms_change(TTL_MS, 1);
+    expect_stands(0, false, "quarantined", "new_run", 4 * MAX_TTL_MS);
+    loop_await(loop, voters() == NODES);
+}
+
 /* What an inspection says of eviction, in the third of its lines. */
 static bool is_said_to_evict(unsigned node)
 {

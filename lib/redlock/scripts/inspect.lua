@@ -1,6 +1,11 @@
 -- Reads what decides about trust in this node (trust.h). KEYS: the marker. ARGV: none. Changes nothing.
--- Returns {marker ("" = none, "?" = no string), run_id, "1" if keys can be evicted, else "0", the eviction policy,
--- "1" if the set of fences or its floor is something else, else "0", the node's clock in microseconds as an integer}.
+-- Returns {marker ("" = none, "?" = no string), run, "1" if keys can be evicted, else "0", the eviction policy, "1" if
+-- the set of fences or its floor is something else, else "0", "1" if the server is a replica, else "0", the node's clock
+-- in microseconds as an integer}.
+-- The run changes whenever the memory of the server may have gone back. It is the run_id, unless the server is a
+-- replica, or was one since it was started: then its replication id changed when it was made a master again, and the
+-- run is a digest of both. A master that gets its first replica, or loses the last one, changes its replication id as
+-- well, but then it has no second one, and its memory stays.
 -- What it cannot find out is an error, never a guess. A user without the right to the fences gets no grant anyway.
 local function info(section, field)
     local text = '\r\n' .. redis.call('INFO', section)
@@ -17,7 +22,10 @@ if type(marker) == 'table' then
     end
     marker = '?'
 end
-local run_id = info('server', 'run_id')
+local run, is_replica = info('server', 'run_id'), info('replication', 'role') ~= 'master'
+if is_replica or info('replication', 'second_repl_offset') ~= '-1' then
+    run = redis.sha1hex(run .. info('replication', 'master_replid'))
+end
 local policy = info('memory', 'maxmemory_policy')
 local evicts = info('memory', 'maxmemory') ~= '0' and policy ~= 'noeviction'
 local floor, fences = redis.pcall('GET', 'hf:fences:floor'), redis.pcall('ZCARD', 'hf:fences')
@@ -26,4 +34,12 @@ for _, reply in ipairs({floor or '', fences}) do
     is_spoilt = is_spoilt or (type(reply) == 'table' and string.find(reply.err, 'WRONGTYPE', 1, true))
 end
 local time = redis.call('TIME')
-return {marker or '', run_id, evicts and '1' or '0', policy, is_spoilt and '1' or '0', tonumber(time[1]) * 1000000 + tonumber(time[2])}
+return {
+    marker or '',
+    run,
+    evicts and '1' or '0',
+    policy,
+    is_spoilt and '1' or '0',
+    is_replica and '1' or '0',
+    tonumber(time[1]) * 1000000 + tonumber(time[2]),
+}

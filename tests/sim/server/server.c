@@ -8,15 +8,28 @@
 
 /* --- its life ----------------------------------------------------------------------------------------------------- */
 
-static void run_begin(struct server *server)
+static void id_draw(const struct server *server, unsigned number, char id[RUN_ID_SIZE])
 {
     struct digest digest;
     struct buffer text = {0};
-    buffer_format(&text, "%s %u", server->run_seed, ++server->runs);
+    buffer_format(&text, "%s %u", server->run_seed, number);
     digest_begin(&digest);
     digest_add(&digest, text.bytes, text.length);
-    digest_end(&digest, server->run_id);
+    digest_end(&digest, id);
     buffer_fini(&text);
+}
+
+/* As in a server, where it is drawn. */
+void server_draw_replication_id(struct server *server)
+{
+    id_draw(server, (server->promotions + 1) << 20 | server->runs, server->replication_id);
+}
+
+static void run_begin(struct server *server)
+{
+    id_draw(server, ++server->runs, server->run_id);
+    server->promotions = 0;
+    server_draw_replication_id(server);
     table_clear(&server->scripts);
     memset(server->counts, 0, sizeof server->counts);
     server->commands = 0;

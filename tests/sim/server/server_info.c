@@ -181,6 +181,8 @@ static void replication_tell(struct server *server, struct buffer *out)
     buffer_format(out, "connected_slaves:%zu\r\n", server_replicas(server));
     if (server->replicas_needed > 0)
         buffer_format(out, "min_slaves_good_slaves:%zu\r\n", server_replicas(server));
+    bool was_replica = server->promotions > 0 && !is_replica;
+    buffer_format(out, "master_replid:%s\r\nsecond_repl_offset:%d\r\n", server->replication_id, was_replica ? 1 : -1);
 }
 
 static void cpu_tell(struct server *server, struct buffer *out)
@@ -288,6 +290,7 @@ struct reply *command_role(struct command_call *call)
 struct reply *command_replicaof(struct command_call *call)
 {
     struct server *server = call->server;
+    bool was_replica = server_is_replica(server);
     server->is_read_only = !call_says(call, 1, "NO") || !call_says(call, 2, "ONE");
     long long port = 0;
     if (server->is_read_only && !call_integer(call, 2, &port))
@@ -296,5 +299,7 @@ struct reply *command_replicaof(struct command_call *call)
     server->named_port = (unsigned)port;
     if (server->is_read_only)
         blocked_refuse_all(server);
+    else if (was_replica)
+        server_promote(server, server->space.now_us);
     return reply_status(call->replies, "OK");
 }

@@ -218,6 +218,7 @@ void server_follow(struct server *replica, struct server *primary, int64_t lag_u
     list_remove(&replica->following.link);
     replica->space.now_us = now_us;
     replica->space.is_replica = true;
+    memcpy(replica->replication_id, primary->replication_id, sizeof replica->replication_id);
     replica->primary = primary;
     replica->following.space = &replica->space;
     replica->following.replica = replica;
@@ -235,6 +236,8 @@ void server_promote(struct server *replica, int64_t now_us)
     replica->space.now_us = now_us;
     replica->space.is_replica = false;
     replica->primary = NULL;
+    replica->promotions++;
+    server_draw_replication_id(replica);
 }
 
 void journal_fini(struct server *server)

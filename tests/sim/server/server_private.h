@@ -51,6 +51,8 @@ struct server {
     bool has_disk;
     unsigned runs;
     char run_id[RUN_ID_SIZE];
+    unsigned promotions; /* in this run */
+    char replication_id[RUN_ID_SIZE];
     int64_t began_us;
 
     struct keyspace space;
@@ -159,6 +161,7 @@ struct text *record_unpack(const char *at, struct replies *replies, struct recor
 void journal_note(struct server *server, const struct text *arguments, size_t count);
 /* A command is over. */
 void journal_end(struct server *server);
+void server_draw_replication_id(struct server *server);
 bool server_is_replica(const struct server *server);
 size_t server_replicas(const struct server *server);
 int64_t journal_next_us(const struct server *server);

@@ -292,6 +292,31 @@ void node_start(struct node *node, enum server_memory memory)
     tick_arm(node);
 }
 
+static void copy_end(struct node *node)
+{
+    server_destroy(node->copy);
+    node->copy = NULL;
+}
+
+void node_copy(struct node *node)
+{
+    copy_end(node);
+    node->copy = server_create(&(struct server_options){.run_seed = "copy", .now_us = node_now_us(node)});
+    server_follow(node->copy, node->server, 0, node_now_us(node));
+    server_promote(node->copy, node_now_us(node));
+}
+
+void node_fall_back(struct node *node)
+{
+    if (node->copy == NULL)
+        return;
+    world_tell("%s falls back to an older memory", node->name);
+    server_follow(node->server, node->copy, 0, node_now_us(node));
+    server_promote(node->server, node_now_us(node));
+    server_kill_clients(node->server);
+    copy_end(node);
+}
+
 void node_pause(struct node *node)
 {
     if (!node->is_up || node->is_paused)

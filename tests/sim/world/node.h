@@ -9,7 +9,7 @@
 struct node {
     char name[16];
     struct host *host;
-    struct server *server;
+    struct server *server, *copy; /* what node_copy kept; NULL = nothing */
     struct listener listener;
     bool is_up, is_paused;
     struct instant vanished_at; /* when it died last, and nobody was told: connections seem to be up; 0 = never */
@@ -34,6 +34,10 @@ struct node *node_create_with(const char *name, unsigned port, const char *passw
 /* Its process dies; what it had not executed is lost. `is_silent`: its host does, and nobody is told. */
 void node_stop(struct node *node, bool is_silent);
 void node_start(struct node *node, enum server_memory memory);
+/* Keeps what it knows now. Later its process, which runs on, knows that again and no more, as after a failover to a
+ * replica and the way back: it was a replica, and its clients are sent away. */
+void node_copy(struct node *node);
+void node_fall_back(struct node *node);
 void node_pause(struct node *node);
 void node_resume(struct node *node);
 /* A client without a way to it: what it says is there at once, and so is what it is replied. `ended`: the server has

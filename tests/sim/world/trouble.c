@@ -31,6 +31,7 @@ enum kind {
     SLOW,    /* a node is slow */
     LOSE,    /* replies to scripts on a node, or on the queue node, are lost behind their execution */
     FORGET,  /* a node comes back with nothing, or without the last second */
+    REVERT,  /* a node falls back to an older memory, in one run */
     EVICT,   /* a node drops keys: all of them, where exclusion is promised */
     MOVE,    /* an empty server takes over the address of a node, and the old one lives on */
     FULL,    /* a node is out of memory */
@@ -43,14 +44,14 @@ enum kind {
 };
 
 static const char *const kind_names[KINDS] = {
-    [KILL] = "kill",           [POWER] = "power loss",   [PAUSE] = "pause",
-    [STALL] = "stall",         [STOP] = "stop",          [FREEZE] = "frozen host",
-    [BOTH] = "both pause",     [MOVE] = "moved address", [CUT] = "cut",
-    [LATE] = "late",           [BREAK] = "break",        [RESTART] = "restart",
-    [LOSE] = "losing replies", [HANG] = "hang",          [SLOW] = "slow",
-    [FORGET] = "forget",       [EVICT] = "evict",        [FULL] = "full",
-    [STEP] = "step",           [WALL] = "wall clock",    [RATE] = "clock rate",
-    [QUEUE] = "queue node",    [OPERATE] = "operator"};
+    [KILL] = "kill",           [POWER] = "power loss",    [PAUSE] = "pause",
+    [STALL] = "stall",         [STOP] = "stop",           [FREEZE] = "frozen host",
+    [BOTH] = "both pause",     [MOVE] = "moved address",  [CUT] = "cut",
+    [LATE] = "late",           [BREAK] = "break",         [RESTART] = "restart",
+    [LOSE] = "losing replies", [HANG] = "hang",           [SLOW] = "slow",
+    [FORGET] = "forget",       [REVERT] = "older memory", [EVICT] = "evict",
+    [FULL] = "full",           [STEP] = "step",           [WALL] = "wall clock",
+    [RATE] = "clock rate",     [QUEUE] = "queue node",    [OPERATE] = "operator"};
 
 struct move {
     struct world_event begin, end;
@@ -209,6 +210,10 @@ static void node_trouble(struct move *move, struct node *node)
     case SLOW:
         node->slow_ns = chance_scale(&move->chance, 100 * NS_PER_US, SLOW_MAX_NS);
         return;
+    case REVERT:
+        node->weak++;
+        node_copy(node);
+        return;
     case EVICT:
         node->lost_at = world_time();
         server_evict(node->server, trouble.scene->is_wild ? (size_t)chance_scale(&move->chance, 1, 8) : SIZE_MAX,
@@ -241,6 +246,11 @@ static void node_trouble_ends(struct move *move, struct node *node)
         if (!node->is_up)
             node->lost_at = world_time();
         node_returns(node, chance_pick(&move->chance, 3) == 0 ? SERVER_LOSES_LAST_SECOND : SERVER_EMPTY);
+        return;
+    case REVERT:
+        node->weak--;
+        node->lost_at = world_time();
+        node_fall_back(node);
         return;
     case SLOW:
         node->slow_ns = 0;
@@ -415,6 +425,7 @@ static void move_act(struct move *move)
         network_break(chance_pick(&move->chance, 2) == 0 ? NULL : process->host, node_at(move->other)->host);
         return;
     case FORGET:
+    case REVERT:
     case EVICT:
     case MOVE:
         move->node = weak_node(move->victim);
@@ -476,6 +487,7 @@ static void move_undo(struct move *move)
         paths_set(move, false);
         return;
     case FORGET:
+    case REVERT:
     case MOVE:
         node_trouble_ends(move, move->node);
         return;
@@ -563,7 +575,7 @@ void trouble_draw(const struct trouble_scene *scene, struct chance *chance, int6
     /* Each schedule has its own mixture: a fault often needs several things at once, and others to be absent. */
     unsigned kinds = (unsigned)chance_next(chance) & ((1u << KINDS) - 1);
     if ((trouble.minority == 0 && !scene->is_wild) || scene->keeps_memory)
-        kinds &= ~(1u << FORGET | 1u << EVICT | 1u << MOVE);
+        kinds &= ~(1u << FORGET | 1u << REVERT | 1u << EVICT | 1u << MOVE);
     if ((trouble.minority == 0 && !scene->is_wild) || scene->keeps_clocks)
         kinds &= ~(1u << STEP | 1u << WALL);
     if (!scene->freezes)
@@ -573,8 +585,8 @@ void trouble_draw(const struct trouble_scene *scene, struct chance *chance, int6
     if (scene->queue == NULL)
         kinds &= ~(1u << QUEUE);
     if (scene->is_minor)
-        kinds &= 1u << RESTART | 1u << HANG | 1u << SLOW | 1u << FORGET | 1u << EVICT | 1u << FULL | 1u << STEP |
-                 1u << MOVE | 1u << LOSE;
+        kinds &= 1u << RESTART | 1u << HANG | 1u << SLOW | 1u << FORGET | 1u << REVERT | 1u << EVICT | 1u << FULL |
+                 1u << STEP | 1u << MOVE | 1u << LOSE;
     if (scene->kinds == TROUBLE_OF_KILLS)
         kinds = 1u << KILL | 1u << POWER;
     if (scene->kinds == TROUBLE_OF_LEASES)
