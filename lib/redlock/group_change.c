@@ -71,7 +71,9 @@ static bool change_write(struct change *change, const struct membership_step *st
 {
     struct redlock_nodes *nodes = change->nodes;
     struct server *server = step->server == MEMBERSHIP_NEWCOMER ? change->newcomer : &nodes->servers[step->server];
-    return server_mark(server, step->expected, step->text) != MARK_FAILED;
+    unsigned but = change->leaving != MEMBERSHIP_NOBODY ? (unsigned)change->leaving : nodes->count;
+    int64_t highest = step->gives_vote ? trust_highest_token(&nodes->trust, but) : TRUST_KEEPS_FENCES;
+    return server_mark(server, step->expected, step->text, highest) != MARK_FAILED;
 }
 
 /* --- healing ------------------------------------------------------------------------------------------------------ */
@@ -417,7 +419,7 @@ static void take_back(struct redlock_nodes *nodes, const struct marker *group, u
     char text[MARKER_TEXT_MAX];
     for (unsigned i = 0; i < count; i++) {
         text_of(nodes, *group, i, keep_keys, text);
-        if (server_mark(&nodes->servers[i], text, "") == MARK_FAILED)
+        if (server_mark(&nodes->servers[i], text, "", TRUST_KEEPS_FENCES) == MARK_FAILED)
             nodes_tell(nodes,
                        "%s: its marker could not be taken back (%s): remove the key %s there before you try again",
                        nodes->servers[i].name, nodes->servers[i].trouble, MARKER_KEY);
@@ -429,7 +431,7 @@ static enum redlock_nodes_end all_write(struct redlock_nodes *nodes, const struc
     char text[MARKER_TEXT_MAX];
     for (unsigned i = 0; i < nodes->count; i++) {
         text_of(nodes, *group, i, keep_keys, text);
-        enum mark_outcome outcome = server_mark(&nodes->servers[i], "", text);
+        enum mark_outcome outcome = server_mark(&nodes->servers[i], "", text, TRUST_KEEPS_FENCES);
         if (outcome == MARK_DONE)
             continue;
         nodes_tell(nodes, "%s: its marker could not be written: %s. There is no group; what was written is taken back",

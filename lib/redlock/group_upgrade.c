@@ -152,7 +152,7 @@ static enum redlock_nodes_end step_perform(struct server *server, const struct u
     buffer_clear(&server->found);
     buffer_append_text(&server->found, "0");
     bool is_done = step->verdict == UPGRADE_MOVE ? pages_move(server) : is_movable(server);
-    if (is_done && !page.is_other && server_mark(server, step->expected, step->text) == MARK_FAILED)
+    if (is_done && !page.is_other && server_mark(server, step->expected, step->text, TRUST_KEEPS_FENCES) == MARK_FAILED)
         is_done = fail(server, "its marker cannot be written");
     server->fences_moved += page.moved;
     server->page = NULL;

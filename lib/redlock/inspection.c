@@ -51,8 +51,8 @@ static void marker_write_to(struct group_node *node)
     struct buffer *out = &node->group->request;
     if (redis_call_is_outstanding(&node->mark_call))
         return;
-    trust_marker_to_write(trust, node->index, text);
-    inspection_call_mark(out, trust->node[node->index].marker_text, text);
+    int64_t highest = trust_marker_to_write(trust, node->index, text);
+    inspection_call_mark(out, trust->node[node->index].marker_text, text, highest);
     if (group_node_call(node, out, &node->mark_call))
         log_event(LOG_INFO, "lock_node_marked", "node=%s marker=\"%s\"", redis_node_name(node->node), text);
 }

@@ -6,7 +6,7 @@
 #include "redis/request.h"
 #include "redlock/scripts.h"
 
-enum { MARKER, RUN, EVICTS, POLICY, SPOILT, REPLICA, TIME, PARTS };
+enum { MARKER, RUN, EVICTS, POLICY, SPOILT, REPLICA, HIGHEST, TIME, PARTS };
 
 void inspection_call_ask(struct buffer *request)
 {
@@ -15,19 +15,23 @@ void inspection_call_ask(struct buffer *request)
     redis_request_text(request, MARKER_KEY);
 }
 
-void inspection_call_mark(struct buffer *request, const char *seen, const char *wanted)
+void inspection_call_mark(struct buffer *request, const char *seen, const char *wanted, int64_t highest)
 {
+    char token[24] = "";
+    if (highest != TRUST_KEEPS_FENCES)
+        snprintf(token, sizeof token, "%lld", (long long)highest);
     buffer_clear(request);
-    redis_request_script(request, &redlock_script_mark, 1, 2);
-    redis_request_texts(request, MARKER_KEY, seen, wanted);
+    redis_request_script(request, &redlock_script_mark, 1, 3);
+    redis_request_texts(request, MARKER_KEY, seen, wanted, token);
 }
 
 bool inspection_call_read(struct trust_inspection *inspection, char *policy, const struct redis_reply *reply)
 {
-    if (reply->kind != REDIS_ARRAY || reply->count != PARTS || reply->elements[TIME].kind != REDIS_INTEGER)
+    if (reply->kind != REDIS_ARRAY || reply->count != PARTS || reply->elements[TIME].kind != REDIS_INTEGER ||
+        reply->elements[HIGHEST].kind != REDIS_INTEGER)
         return false;
     const struct redis_reply *parts = reply->elements, *run = &parts[RUN], *text = &parts[MARKER];
-    for (size_t i = 0; i < TIME; i++)
+    for (size_t i = 0; i < HIGHEST; i++)
         if (parts[i].kind != REDIS_STRING)
             return false;
     if (run->length == 0 || run->length > MARKER_RUN_DIGITS || parts[TIME].integer <= 0)
@@ -39,6 +43,7 @@ bool inspection_call_read(struct trust_inspection *inspection, char *policy, con
     inspection->evicts = redis_reply_is_text(&parts[EVICTS], "1");
     inspection->has_bad_fences = redis_reply_is_text(&parts[SPOILT], "1");
     inspection->is_replica = redis_reply_is_text(&parts[REPLICA], "1");
+    inspection->highest_token = parts[HIGHEST].integer;
     inspection->reading.node_us = parts[TIME].integer;
     if (policy != NULL)
         snprintf(policy, INSPECTION_POLICY_SIZE, "%s", parts[POLICY].bytes);

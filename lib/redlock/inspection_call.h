@@ -12,8 +12,9 @@ enum { INSPECTION_POLICY_SIZE = 32 };
 
 /* Both replace what is in `request`. */
 void inspection_call_ask(struct buffer *request);
-/* mark.lua: replaces the marker that was seen ("" = none) by the wanted one ("" = deletes it). */
-void inspection_call_mark(struct buffer *request, const char *seen, const char *wanted);
+/* mark.lua: replaces the marker that was seen ("" = none) by the wanted one ("" = deletes it). `highest`: of
+ * trust_marker_to_write. */
+void inspection_call_mark(struct buffer *request, const char *seen, const char *wanted, int64_t highest);
 /* False if the reply is no answer to the inspection. Leaves `asked` and `answered` alone. `policy`, the eviction policy
  * in words, may be NULL. */
 bool inspection_call_read(struct trust_inspection *inspection, char *policy,

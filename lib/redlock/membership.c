@@ -399,6 +399,7 @@ static bool fill_vacancy(struct plan *plan, unsigned place)
     snprintf(marker.places[place], sizeof marker.places[place], "%s", plan->given->new_id);
     snprintf(marker.self, sizeof marker.self, "%s", plan->given->new_id);
     snprintf(marker.run, sizeof marker.run, "%s", newcomer->run_id);
+    plan->step->gives_vote = true;
     return write_marker(plan, newcomer_is_outside(plan) ? MEMBERSHIP_NEWCOMER : (unsigned)plan->given->leaving,
                         newcomer, marker);
 }

@@ -68,6 +68,7 @@ enum { MEMBERSHIP_NEWCOMER = MARKER_PLACES_MAX }; /* the index of a newcomer out
 struct membership_step {
     enum membership_verdict verdict;
     unsigned server; /* of WRITE: its index in `node`, or MEMBERSHIP_NEWCOMER */
+    bool gives_vote; /* to that server, which knows no token */
     char expected[MARKER_TEXT_MAX], text[MARKER_TEXT_MAX];
     struct marker group; /* the membership that this step leads to, or that is there; without self and run */
     bool has_group;

@@ -226,11 +226,11 @@ static bool mark_read(struct server *server, const struct redis_reply *reply)
     return server->is_done || (reply->count == 2 && reply->elements[1].kind == REDIS_STRING);
 }
 
-enum mark_outcome server_mark(struct server *server, const char *expected, const char *text)
+enum mark_outcome server_mark(struct server *server, const char *expected, const char *text, int64_t highest)
 {
     struct buffer request = {0};
     server->is_done = false;
-    inspection_call_mark(&request, expected, text);
+    inspection_call_mark(&request, expected, text, highest);
     server_ask(server, &request, mark_read);
     nodes_run(server->all);
     buffer_fini(&request);
@@ -352,7 +352,7 @@ static void tell_trust(struct redlock_nodes *nodes, unsigned index)
             continue;
         due->is_due = true;
         memcpy(due->due_expected, nodes->trust.node[i].marker_text, sizeof due->due_expected);
-        trust_marker_to_write(&nodes->trust, i, due->due_text);
+        due->due_highest = trust_marker_to_write(&nodes->trust, i, due->due_text);
     }
 }
 
@@ -428,7 +428,8 @@ bool nodes_write_trusted(struct redlock_nodes *nodes)
     for (unsigned i = 0; i < nodes->count; i++) {
         struct server *server = &nodes->servers[i];
         bool can_write = server->is_due && server->is_reached && server->unwritable[0] == '\0';
-        wrote |= can_write && server_mark(server, server->due_expected, server->due_text) != MARK_FAILED;
+        wrote |= can_write &&
+                 server_mark(server, server->due_expected, server->due_text, server->due_highest) != MARK_FAILED;
         server->is_due = false;
     }
     return wrote;

@@ -43,6 +43,7 @@ struct server {
     char unwritable[256]; /* why its marker could not be written: the rest of the session treats it as unreachable */
     bool is_due;          /* trust wants a marker written */
     char due_expected[MARKER_TEXT_MAX], due_text[MARKER_TEXT_MAX];
+    int64_t due_highest;
 };
 
 struct redlock_nodes {
@@ -81,8 +82,9 @@ void server_ask(struct server *server, const struct buffer *request,
 void nodes_run(struct redlock_nodes *nodes);
 
 enum mark_outcome { MARK_DONE, MARK_FOUND_OTHER, MARK_FAILED };
-/* Compare-and-set of the marker; server->trouble says why it failed. */
-enum mark_outcome server_mark(struct server *server, const char *expected, const char *text);
+/* Compare-and-set of the marker, with the highest token that others know if that gives the server a vote, else
+ * TRUST_KEEPS_FENCES; server->trouble says why it failed. */
+enum mark_outcome server_mark(struct server *server, const char *expected, const char *text, int64_t highest);
 /* Searches for a key that begins with `prefix`, and with "hf:" only if `prefix` does. server->found is its name, or
  * empty. False if the search failed. */
 bool server_find_key(struct server *server, const char *prefix) MUST_CHECK;

@@ -237,6 +237,29 @@ static bool is_to_write(struct trust *trust, unsigned index, struct instant now)
     return true;
 }
 
+static bool is_seen_since(const struct trust_node *node, struct instant since)
+{
+    return node->seen && instant_reached(node->seen_at, since);
+}
+
+static bool has_whole_memory(const struct trust_node *node)
+{
+    return trust_proof_of(node) == PROOF_GOOD && node->quarantine != TRUST_HAD_EVICTED && !node->is_replica &&
+           !node->evicts && !node->has_bad_fences;
+}
+
+/* A quorum of the others has said which tokens it knows, or nobody else will (trust.h). */
+static bool are_tokens_told(const struct trust *trust, unsigned index, struct instant since, struct instant now)
+{
+    unsigned told = 0, silent = 0;
+    for (unsigned i = 0; i < trust->nodes; i++) {
+        const struct trust_node *other = &trust->node[i];
+        told += i != index && is_seen_since(other, since) && has_whole_memory(other);
+        silent += i != index && !is_seen_since(other, since);
+    }
+    return told >= quorum(trust) || silent == 0 || instant_reached(now, instant_after(since, trust->timeout_ns));
+}
+
 /* The end of a quarantine is not enough: after a long pause this process knows nothing of what happened meanwhile, so
  * it inspects once more. Nor does a missing marker say when it was lost: others may have healed the node since, and it
  * may have been emptied again. So a node is healed only from a doubt that was written there and waited for. */
@@ -246,7 +269,7 @@ static void decide_healing(struct trust *trust, unsigned index, struct instant n
     struct instant until = trust_node_until(trust, index);
     bool is_over = node->state == TRUST_QUARANTINED && trust_needs_healing(node) &&
                    trust_proof_of(node) != PROOF_NO_MARKER && instant_reached(now, until);
-    node->writes_marker = is_over && instant_reached(node->seen_at, until);
+    node->writes_marker = is_over && is_seen_since(node, until) && are_tokens_told(trust, index, until, now);
     node->wants_look = is_over && !node->writes_marker;
 }
 
@@ -266,10 +289,13 @@ static void judge_node(struct trust *trust, unsigned index, struct instant now, 
     decide_healing(trust, index, now);
     decide_doubt(trust, index, now);
     trust_look_at_others(trust, index, now, &step->look);
-    if (node->wants_look && instant_reached(now, node->look_at)) {
-        node->look_at = instant_after(now, TRUST_LOOK_PAUSE_NS);
-        step->look |= set_of(index);
-    }
+    trust->is_unconfirmed |= node->wants_look;
+    if (!node->wants_look || !instant_reached(now, node->look_at))
+        return;
+    node->look_at = instant_after(now, TRUST_LOOK_PAUSE_NS);
+    for (unsigned i = 0; i < trust->nodes; i++)
+        if (trust->node[i].ever_seen && !is_seen_since(&trust->node[i], trust_node_until(trust, index)))
+            step->look |= set_of(i);
 }
 
 static void trust_judge(struct trust *trust, struct instant now, struct trust_step *step)
@@ -360,6 +386,7 @@ static bool remember(const struct trust *trust, struct trust_node *node, const s
     memcpy(node->run_id, inspection->run_id, sizeof node->run_id);
     node->evicts = inspection->evicts;
     node->is_replica = inspection->is_replica;
+    node->highest_token = inspection->highest_token;
     node->has_bad_fences = inspection->has_bad_fences;
     node->seen = node->ever_seen = true;
     node->seen_at = inspection->reading.asked;
@@ -390,6 +417,7 @@ struct trust_step trust_saw(struct trust *trust, unsigned node, const struct tru
     const struct trust_reading *reading = &inspection->reading;
     if (is_old_news(trust, &trust->node[node], inspection)) {
         trust->node[node].seen_at = inspection->reading.asked;
+        trust->node[node].highest_token = inspection->highest_token;
         if (trust_take_reading(trust, node, reading, now, &step) || trust->is_unconfirmed)
             trust_judge(trust, now, &step);
         return step;
@@ -505,7 +533,16 @@ bool trust_all_use_set(const struct trust *trust)
     return true;
 }
 
-void trust_marker_to_write(const struct trust *trust, unsigned node, char text[MARKER_TEXT_MAX])
+int64_t trust_highest_token(const struct trust *trust, unsigned but)
+{
+    int64_t highest = 0;
+    for (unsigned i = 0; i < trust->nodes; i++)
+        if (i != but && trust->node[i].highest_token > highest)
+            highest = trust->node[i].highest_token;
+    return highest;
+}
+
+int64_t trust_marker_to_write(const struct trust *trust, unsigned node, char text[MARKER_TEXT_MAX])
 {
     const struct trust_node *about = &trust->node[node];
     struct marker marker = trust->group;
@@ -513,7 +550,7 @@ void trust_marker_to_write(const struct trust *trust, unsigned node, char text[M
         bool is_wanted = trust_membership_wanted(trust, node, &marker);
         invariant(is_wanted);
         marker_write(&marker, text);
-        return;
+        return TRUST_KEEPS_FENCES;
     }
     invariant(about->writes_marker || about->doubts);
     marker.scheme = about->has_marker ? about->marker.scheme : trust->scheme;
@@ -523,6 +560,7 @@ void trust_marker_to_write(const struct trust *trust, unsigned node, char text[M
     else
         memcpy(marker.run, about->run_id, sizeof marker.run);
     marker_write(&marker, text);
+    return about->doubts ? TRUST_KEEPS_FENCES : trust_highest_token(trust, node);
 }
 
 int64_t trust_node_time_us(const struct trust *trust, unsigned node, struct instant at)

@@ -27,6 +27,12 @@
  * - At its end the node is inspected again, because during a long pause of ours it may have been healed and doubted
  *   anew (each doubt has its own text). If nothing new shows, the marker is written by compare-and-set with the run
  *   that was quarantined. The node votes once an inspection has seen that marker, so later clients need not wait again.
+ * - What the node forgot also bounds the tokens to come: two majorities may share no other node. A majority that gave a
+ *   token includes quorum - 1 others, and every quorum of the others includes one of those. So a quorum of the others,
+ *   whose own memory is whole, is inspected since the end of the quarantine, and the highest token that they know is
+ *   written with the marker: tokens of the node begin above it. Clocks, whose offsets nobody promises, have no part in
+ *   that. Where too few others can be asked within the longest patience, the node votes all the same: then only its own
+ *   clock bounds what was forgotten.
  *
  * A server that was emptied or replaced:
  * - The id of a place says which server has it. Suppose a server has no marker, at an address whose place this process
@@ -191,7 +197,8 @@ struct trust_inspection {
     char marker_text[MARKER_TEXT_MAX];  /* as it is; "" = none */
     char run_id[MARKER_RUN_DIGITS + 1]; /* as inspect.lua makes it: another one says that memory may be lost */
     bool evicts, is_replica;
-    bool has_bad_fences; /* its set of fences, or the floor of it, is something else */
+    int64_t highest_token; /* that it knows of any lock */
+    bool has_bad_fences;   /* its set of fences, or the floor of it, is something else */
 };
 
 struct trust_node {
@@ -205,6 +212,7 @@ struct trust_node {
     char known_id[MARKER_ID_DIGITS + 1];   /* the place of this address, as far as this process knows; "" = none yet */
     char known_run[MARKER_RUN_DIGITS + 1]; /* of the server that this process saw there with a marker */
     bool evicts, is_replica, has_bad_fences;
+    int64_t highest_token;
     enum trust_reason quarantine; /* TRUST_FINE = none; it goes on after its end until the marker is written */
     struct instant quarantined_at;
     bool writes_marker; /* the quarantine is over, and the marker does not say so yet */
@@ -224,7 +232,7 @@ struct trust_node {
     bool records;                            /* its marker must name another membership */
     struct instant write_at;                 /* not before */
     struct instant seen_at;                  /* when the last inspection was requested */
-    bool wants_look;                         /* the quarantine is over, and no inspection has followed */
+    bool wants_look;                         /* the quarantine is over, and it or others are to be inspected since */
     struct instant look_at;                  /* not before */
     /* the verdict */
     enum trust_state state;
@@ -237,7 +245,7 @@ struct trust {
     double drift_factor;
     bool has_group;
     bool has_new_marker;       /* since the last adopt_group */
-    bool is_unconfirmed;       /* a server without a marker waits for inspections of others */
+    bool is_unconfirmed;       /* a server without a marker, or without its vote, waits for inspections of others */
     struct marker group;       /* without scheme, self and run */
     enum marker_scheme scheme; /* of a marker that is written where there is none */
     struct trust_node node[LEASE_NODES_MAX];
@@ -287,8 +295,12 @@ const char *trust_marker_expected(const struct trust *trust, unsigned node);
 bool trust_uses_set(const struct trust *trust, unsigned node);
 /* Whether all nodes are known to: then no client of a version before the set can have a lock of the group. */
 bool trust_all_use_set(const struct trust *trust);
-/* For a node of step.write, before the next event: what the marker must become; node[].marker_text is what it is. */
-void trust_marker_to_write(const struct trust *trust, unsigned node, char text[MARKER_TEXT_MAX]);
+enum { TRUST_KEEPS_FENCES = -1 };
+/* For a node of step.write, before the next event: what the marker must become; node[].marker_text is what it is.
+ * Returns the highest token that others know if that gives the node its vote, else TRUST_KEEPS_FENCES. */
+int64_t trust_marker_to_write(const struct trust *trust, unsigned node, char text[MARKER_TEXT_MAX]);
+/* The highest token of any lock that nodes other than this one know. */
+int64_t trust_highest_token(const struct trust *trust, unsigned but);
 
 /* The latest and the earliest time that the node's clock can show at `at`, in microseconds; 0 = nothing is known. */
 int64_t trust_node_time_us(const struct trust *trust, unsigned node, struct instant at);

@@ -242,6 +242,7 @@ static const char *live_mark(const struct operation *operation)
     snprintf(command, sizeof command, "EVALSHA %s 1 " MARKER_KEY, redlock_script_mark.sha1);
     append_marker(command, operation->marker == MARKER_ABSENT ? 0 : operation->marker);
     append_marker(command, (uint16_t)operation->token);
+    append(command, " ''");
     call(reply, command);
     return reply[0] == '1' ? "1" : "0";
 }

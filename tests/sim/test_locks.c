@@ -27,6 +27,7 @@ static const char *const expected[] = {"acquired",
                                        "upgraded",
                                        "upgraded in quiet",
                                        "torn membership",
+                                       "older memory",
                                        NULL};
 
 /* A third of what is usual, and three times that, or what is five standard deviations away in 400 schedules, if that
@@ -255,6 +256,20 @@ TEST(a_node_is_excused_for_a_step_of_ours_once)
         run_for(PULSE_NS);
         expect_third(TRUST_QUARANTINED, TRUST_CLOCK_STEPPED);
     }
+}
+
+/* --- a memory that goes back -------------------------------------------------------------------------------------- */
+
+TEST_WITH(a_server_that_fell_back_to_an_older_memory_has_no_vote, client_begin, NULL)
+{
+    node_copy(nodes[2]);
+    run_for(NS_PER_S);
+    node_fall_back(nodes[2]);
+    run_for(PULSE_NS);
+    assert_string_equal(buffer_text(&marker()->string), client.marker);
+    expect_third(TRUST_QUARANTINED, TRUST_NEW_RUN);
+    run_for(QUARANTINE_NS);
+    expect_third(TRUST_VOTES, TRUST_FINE);
 }
 
 RUN_TESTS

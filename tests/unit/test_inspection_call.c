@@ -3,7 +3,7 @@
 
 #include "redlock/inspection_call.h"
 
-enum { MARKER, RUN, EVICTS, POLICY, SPOILT, REPLICA, TIME, PARTS };
+enum { MARKER, RUN, EVICTS, POLICY, SPOILT, REPLICA, HIGHEST, TIME, PARTS };
 
 #define RUN_ID "0123456789abcdef0123456789abcdef01234567"
 
@@ -22,6 +22,7 @@ static void set_up(void)
     parts[POLICY] = string_of("noeviction");
     parts[SPOILT] = string_of("0");
     parts[REPLICA] = string_of("0");
+    parts[HIGHEST] = (struct redis_reply){.kind = REDIS_INTEGER, .integer = 1795194374000123};
     parts[TIME] = (struct redis_reply){.kind = REDIS_INTEGER, .integer = 1795194374000000};
     answer = (struct redis_reply){.kind = REDIS_ARRAY, .elements = parts, .count = PARTS};
 }
@@ -41,6 +42,7 @@ TEST(an_answer_is_read)
     assert_string_equal(inspection.run_id, RUN_ID);
     assert_string_equal(policy, "noeviction");
     assert_false(inspection.evicts || inspection.has_bad_fences);
+    assert_int_equal(inspection.highest_token, 1795194374000123);
     assert_int_equal(inspection.reading.node_us, 1795194374000000);
     assert_int_equal(inspection.reading.asked.ns, 5);
     assert_int_equal(inspection.reading.answered.ns, 7);
@@ -69,7 +71,7 @@ TEST(what_has_another_shape_is_no_answer)
     answer.count = PARTS;
     for (unsigned i = 0; i < PARTS; i++) {
         enum redis_reply_kind kind = parts[i].kind;
-        parts[i].kind = i == TIME ? REDIS_STRING : REDIS_INTEGER;
+        parts[i].kind = i >= HIGHEST ? REDIS_STRING : REDIS_INTEGER;
         assert_false(is_read());
         parts[i].kind = kind;
     }

@@ -175,9 +175,86 @@ TEST(a_reconnect_does_not_start_it_anew)
     expect_after(tick_at(until), 0, 0, 0); /* nothing is written to a node that is not there */
     look(1);                               /* was asked before the end */
     expect_step(0, 0, 2);
-    assert_int_equal(world.step.look, 2);
-    expect_after(look_after(TRIP_NS, 1), 0, 2, 0);
+    assert_int_equal(world.step.look, 7);
+    pass(TRIP_NS);
+    look(0);
+    look(2);
+    expect_after(look(1), 0, 2, 0);
     expect(1, TRUST_QUARANTINED, TRUST_NEW_RUN);
+}
+
+/* --- what the node forgot bounds the tokens to come ---------------------------------------------------------- */
+
+static void tokens(int64_t zero, int64_t one, int64_t two)
+{
+    world.servers[0].highest_token = zero;
+    world.servers[1].highest_token = one;
+    world.servers[2].highest_token = two;
+}
+
+/* Its own clock, and what it knows itself, are for mark.lua. */
+TEST(its_tokens_begin_above_those_that_the_others_know_at_the_end)
+{
+    tokens(500, 900, 300);
+    restart(1, 21);
+    look_at_all();
+    tokens(501, 901, 700);
+    expect_after(tick_at(until_of(1)), 0, 2, 0);
+    write_and_look(1);
+    expect_votes(1);
+    assert_int_equal(world.servers[1].floor, 700);
+}
+
+/* A quorum of the others, whose own memory is whole: of three nodes both. Where too few can be asked, its clock has to
+ * do. */
+TEST(others_that_are_silent_are_waited_for_but_not_for_long)
+{
+    restart(1, 21);
+    look_at_all();
+    tokens(501, 0, 700);
+    trust_unseen(&world.trust, 2, world.now);
+    world.now = until_of(1);
+    struct trust_step step = trust_tick(&world.trust, world.now);
+    assert_int_equal(step.look, 7);
+    pass(TRIP_NS);
+    look(0);
+    expect_after(look(1), 0, 0, 0);
+    world.now = instant_after(until_of(1), TIMEOUT_NS - 1);
+    expect_after(tick(), 0, 0, 0);
+    expect_after(tick_after(1), 0, 2, 0);
+    write_and_look(1);
+    expect_votes(1);
+    assert_int_equal(world.servers[1].floor, 501);
+}
+
+TEST(others_that_forgot_as_well_tell_too_little)
+{
+    start(5);
+    for (unsigned i = 0; i < 2; i++) {
+        restart(i, 21 + i);
+        look(i);
+    }
+    trust_unseen(&world.trust, 4, world.now);
+    world.now = until_of(0);
+    trust_tick(&world.trust, world.now);
+    pass(TRIP_NS);
+    for (unsigned i = 1; i < 4; i++)
+        look(i);
+    expect_after(look(0), 0, 0, 0); /* two know all that they knew */
+    world.servers[4].highest_token = 900;
+    expect_after(look(4), 0, 3, 16);
+    write_and_look(0);
+    assert_int_equal(world.servers[0].floor, 900);
+}
+
+TEST(a_doubt_leaves_the_fences_as_they_are)
+{
+    tokens(500, 0, 300);
+    world.servers[1].floor = 7;
+    empty(1);
+    look_at_others(1);
+    assert_true(perform_write(1));
+    assert_int_equal(world.servers[1].floor, 7);
 }
 
 /* What we saw doubted long ago may have been healed, and doubted again for something newer, while we were away. */
@@ -190,7 +267,7 @@ TEST(nothing_is_healed_unseen)
     world.servers[1].offset_ns += 60 * NS_PER_S; /* the newer reason */
     struct trust_step step = trust_tick(&world.trust, world.now);
     assert_int_equal(step.write, 0);
-    assert_int_equal(step.look, 2);
+    assert_int_equal(step.look, 7);
     assert_int_equal(trust_next(&world.trust).ns, instant_after(world.now, NS_PER_S).ns);
     expect_after(look_after(TRIP_NS, 1), 2, 0, 2);
     expect_quarantine_to_last(1, TRUST_CLOCK_STEPPED);

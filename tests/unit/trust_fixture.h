@@ -18,6 +18,7 @@ struct server {
     char text[MARKER_TEXT_MAX]; /* "" = no marker */
     char run_id[MARKER_RUN_DIGITS + 1];
     bool evicts, is_replica, has_bad_fences;
+    int64_t highest_token, floor;
     int64_t offset_ns; /* of its clock to WALL_NS + ours */
 };
 
@@ -96,6 +97,7 @@ static inline struct trust_step look_in(struct world *around, unsigned node)
                                           .reading.answered = around->now,
                                           .evicts = server->evicts,
                                           .is_replica = server->is_replica,
+                                          .highest_token = server->highest_token,
                                           .has_bad_fences = server->has_bad_fences,
                                           .reading.node_us = (WALL_NS + read.ns + server->offset_ns) / NS_PER_US};
     memcpy(inspection.marker_text, server->text, sizeof inspection.marker_text);
@@ -156,11 +158,13 @@ static inline void restart(unsigned node, unsigned number)
 static inline bool perform_write(unsigned node)
 {
     char text[MARKER_TEXT_MAX];
-    trust_marker_to_write(&world.trust, node, text);
+    int64_t highest = trust_marker_to_write(&world.trust, node, text);
     const char *expected = trust_marker_expected(&world.trust, node);
     if (strcmp(world.servers[node].text, strcmp(expected, MARKER_NONE) == 0 ? "" : expected) != 0)
         return false;
     memcpy(world.servers[node].text, text, sizeof text);
+    if (highest != TRUST_KEEPS_FENCES)
+        world.servers[node].floor = highest;
     return true;
 }
 

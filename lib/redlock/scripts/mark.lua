@@ -1,8 +1,8 @@
--- Compare and set of a marker (marker.h). KEYS: the marker. ARGV: the expected text ("" = nothing), and the new one
--- ("" = nothing). Returns {1} if the new one is there now, or {0, what was found} if something else was: then nothing
--- changed. Safe to repeat. A marker has no ttl.
--- A node that votes again, because the new text names its run and the old one did not, may have forgotten the last
--- tokens. So from then on none counts that is below its clock.
+-- Compare and set of a marker (marker.h). KEYS: the marker. ARGV: the expected text ("" = nothing), the new one ("" =
+-- nothing), and the highest token that other nodes know ("" = the fences stay as they are). Returns {1} if the new one
+-- is there now, or {0, what was found} if something else was: then nothing changed. Safe to repeat. A marker has no ttl.
+-- A node that gets a vote may have forgotten the last tokens. So from then on its tokens begin above those that others
+-- know, and above its clock: where a majority forgot, that is all that is left.
 local found = redis.pcall('GET', KEYS[1])
 if type(found) == 'table' then
     if not string.find(found.err, 'WRONGTYPE', 1, true) then
@@ -18,13 +18,12 @@ if ARGV[2] == '' then
     redis.call('DEL', KEYS[1])
     return {1}
 end
-local run = string.match(ARGV[2], '^3.* run=(%x+)$')
-local was_doubted = run and found ~= '' and not string.find(found, run, 1, true)
-if was_doubted and string.find(redis.call('INFO', 'server'), run, 1, true) then
+if ARGV[3] ~= '' then
     local time = redis.call('TIME')
-    local now, floor = time[1] * 1000000 + time[2], tonumber(redis.pcall('GET', 'hf:fences:floor') or 0)
-    if floor and floor < now then
-        redis.call('SET', 'hf:fences:floor', string.format('%.0f', now))
+    local highest = math.max(tonumber(ARGV[3]), time[1] * 1000000 + time[2])
+    local floor = tonumber(redis.pcall('GET', 'hf:fences:floor') or 0)
+    if floor and floor < highest then
+        redis.call('SET', 'hf:fences:floor', string.format('%.0f', highest))
     end
 end
 redis.call('SET', KEYS[1], ARGV[2])
