@@ -229,13 +229,13 @@ static void node_counts_batch(struct group_node *node, const struct batch *batch
 static bool send_to(struct batch *batch, unsigned node, struct instant now)
 {
     struct group_node *member = &batch->group->nodes[node];
-    if (is_grant(batch->kind) && (!group_node_takes_grants(member) || !batch_codec_suits(batch, node)))
+    if (is_grant(batch->kind) && !group_node_takes_grants(member))
         return false;
     if (batch->kind != BATCH_RELEASE)
         batch_codec_request(batch, node);
     batch->calls[node].asked = now;
     bool is_sent = group_node_call(member, &batch->request, &batch->calls[node].call);
-    if (is_sent && is_grant(batch->kind) && batch_codec_puts_fences(batch, node))
+    if (is_sent && is_grant(batch->kind) && batch_codec_puts_fences(batch))
         group_node_put_fences(member, batch->key_count);
     return is_sent;
 }

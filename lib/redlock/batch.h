@@ -71,10 +71,8 @@ void batch_codec_add(struct batch *batch, const struct redlock_lock *lock);
 void batch_codec_add_withdrawal(struct batch *batch, const struct redlock_lock *lock, bool is_told);
 void batch_codec_add_swapped(struct batch *batch, const struct lock_swap *swap, const struct redlock_lock *failed);
 void batch_codec_request(struct batch *batch, unsigned node); /* into batch->request */
-/* Whether the node can grant what the batch requests. */
-bool batch_codec_suits(const struct batch *batch, unsigned node);
-/* Whether the call writes fences into the node's set. */
-bool batch_codec_puts_fences(const struct batch *batch, unsigned node);
+/* Whether the call writes fences. */
+bool batch_codec_puts_fences(const struct batch *batch);
 struct batch_answer batch_codec_answer(const struct batch *batch, const struct redis_result *result);
 enum lease_vote batch_codec_vote(const struct batch *batch, const struct batch_entry *entry, unsigned node,
                                  const struct batch_answer *answer, uint64_t *detail);

@@ -107,16 +107,9 @@ static bool has_token(const struct batch *batch)
            batch->kind == BATCH_RAISE;
 }
 
-/* A script runs only under the marker that it names, which says where the fences are. */
-bool batch_codec_puts_fences(const struct batch *batch, unsigned node)
+bool batch_codec_puts_fences(const struct batch *batch)
 {
-    return has_token(batch) && batch->terms.fenced && !batch->group->has_own_resources &&
-           trust_uses_set(&batch->group->trust, node);
-}
-
-bool batch_codec_suits(const struct batch *batch, unsigned node)
-{
-    return !batch->is_shared || !batch->terms.fenced || batch_codec_puts_fences(batch, node);
+    return has_token(batch) && batch->terms.fenced;
 }
 
 static const struct redis_script *shared_script_of(const struct batch *batch)
@@ -141,7 +134,7 @@ static const struct redis_script *shared_script_of(const struct batch *batch)
     invariant_unreachable("a kind that shared locks do not have");
 }
 
-static const struct redis_script *script_of(const struct batch *batch, bool is_set)
+static const struct redis_script *script_of(const struct batch *batch)
 {
     if (batch->is_shared)
         return shared_script_of(batch);
@@ -153,15 +146,15 @@ static const struct redis_script *script_of(const struct batch *batch, bool is_s
     case BATCH_EXTEND:
         return &redlock_script_extend;
     case BATCH_REPLANT:
-        return is_set ? &redlock_script_replant_set : &redlock_script_replant;
+        return &redlock_script_replant_set;
     case BATCH_RAISE:
-        return is_set ? &redlock_script_raise_set : &redlock_script_raise;
+        return &redlock_script_raise_set;
     case BATCH_INTENT:
         return &redlock_script_intent;
     case BATCH_GRANT:
-        return is_set ? &redlock_script_grant_set : &redlock_script_grant;
+        return batch->terms.fenced ? &redlock_script_grant_set : &redlock_script_grant;
     case BATCH_GRANT_ALL:
-        return is_set ? &redlock_script_grant_all_set : &redlock_script_grant_all;
+        return batch->terms.fenced ? &redlock_script_grant_all_set : &redlock_script_grant_all;
     case BATCH_KINDS:
         break;
     }
@@ -174,7 +167,7 @@ static bool gives_up(const struct batch *batch)
     return batch->kind == BATCH_RELEASE || batch->kind == BATCH_LINGER;
 }
 
-/* Arguments beside the keys and, where there is one, the marker's key; with a ttl of fences, which a set has not. */
+/* Arguments beside the keys and, where there is one, the marker's key. */
 static size_t argument_count(const struct batch *batch)
 {
     switch (batch->kind) {
@@ -184,15 +177,15 @@ static size_t argument_count(const struct batch *batch)
     case BATCH_EXTEND:
         return 1 + 2 * (size_t)batch->key_count;
     case BATCH_REPLANT:
-        return 6;
-    case BATCH_RAISE:
         return 5;
+    case BATCH_RAISE:
+        return 4;
     case BATCH_INTENT:
         return 3;
     case BATCH_GRANT:
-        return 5 + (size_t)batch->key_count + batch->old_count;
+        return 4 + (size_t)batch->key_count + batch->old_count;
     case BATCH_GRANT_ALL:
-        return 6 + (size_t)batch->old_count;
+        return 5 + (size_t)batch->old_count;
     case BATCH_KINDS:
         break;
     }
@@ -213,13 +206,7 @@ static int64_t grant_deadline_us(const struct batch *batch, unsigned node, struc
     return latest > 0 ? latest : TOKEN_END;
 }
 
-static void fence_ttl_add(struct batch *batch, bool is_set)
-{
-    if (!is_set)
-        redis_request_integer(&batch->request, batch->group->fence_ttl_ns / NS_PER_MS);
-}
-
-static void grant_head(struct batch *batch, unsigned node, bool is_set, struct instant now)
+static void grant_head(struct batch *batch, unsigned node, struct instant now)
 {
     struct buffer *out = &batch->request;
     redis_request_integer(out, grant_deadline_us(batch, node, now));
@@ -228,16 +215,14 @@ static void grant_head(struct batch *batch, unsigned node, bool is_set, struct i
         redis_request_integer(out, token_proposal(batch, now));
     else
         redis_request_text(out, "");
-    fence_ttl_add(batch, is_set);
 }
 
 /* The arguments of a raise and a replant that follow the value. */
-static void token_tail(struct batch *batch, bool is_set)
+static void token_tail(struct batch *batch)
 {
     struct buffer *out = &batch->request;
     redis_request_integer(out, (int64_t)batch->entries[0].lock->lease.token);
     redis_request_integer(out, batch->terms.ttl_ns / NS_PER_MS);
-    fence_ttl_add(batch, is_set);
 }
 
 void batch_codec_request(struct batch *batch, unsigned node)
@@ -246,16 +231,14 @@ void batch_codec_request(struct batch *batch, unsigned node)
     struct buffer *out = &batch->request;
     struct instant now = loop_now(group->loop);
     buffer_clear(out);
-    bool is_set = has_token(batch) && (batch->is_shared || batch_codec_puts_fences(batch, node));
-    redis_request_script(out, script_of(batch, is_set), batch->key_count + !gives_up(batch),
-                         argument_count(batch) - is_set);
+    redis_request_script(out, script_of(batch), batch->key_count + !gives_up(batch), argument_count(batch));
     if (!gives_up(batch))
         redis_request_text(out, MARKER_KEY);
     buffer_append(out, batch->keys.bytes, batch->keys.length);
     if (!gives_up(batch))
         redis_request_text(out, trust_marker_expected(&group->trust, node));
     if (batch->kind == BATCH_GRANT || batch->kind == BATCH_GRANT_ALL)
-        grant_head(batch, node, is_set, now);
+        grant_head(batch, node, now);
     if (batch->kind == BATCH_INTENT)
         redis_request_integer(out, grant_deadline_us(batch, node, now));
     if (batch->kind == BATCH_REPLANT)
@@ -264,7 +247,7 @@ void batch_codec_request(struct batch *batch, unsigned node)
     buffer_append(out, batch->values.bytes, batch->values.length);
     buffer_append(out, batch->others.bytes, batch->others.length);
     if (batch->kind == BATCH_RAISE || batch->kind == BATCH_REPLANT)
-        token_tail(batch, is_set);
+        token_tail(batch);
 }
 
 /* --- answers ---------------------------------------------------------------------------------------------------- */
@@ -486,8 +469,8 @@ static enum lease_vote fence_refused(struct redlock_lock *lock, unsigned node)
     log_value_bytes(lock->keys.bytes, lock->key_ends[0], key);
     lock->was_refused = true;
     snprintf(group->refusal, sizeof group->refusal,
-             "too few lock nodes grant it: on %s what is under hf:fence: and the key is no token: delete it, if nobody "
-             "compares tokens that were given out for it",
+             "too few lock nodes grant it: on %s its entry in hf:fences is no token: delete it, if nobody compares "
+             "tokens that were given out for it",
              name);
     if (instant_before(now, instant_after(group->clash_told, NS_PER_S)))
         return LEASE_UNKNOWN;

@@ -15,8 +15,7 @@
 
 #define FENCE_MEMORY_DEFAULT ((size_t)64 << 20)
 /* Of a server, for an entry whose key has 64 bytes: measured with Redis 7.0 and 100,000 entries. */
-#define FENCE_BYTES          176
-#define FENCE_TTL_DEFAULT_NS (7 * 24 * 3600 * NS_PER_S)
+#define FENCE_BYTES 176
 
 #define PACE_LOOK_NS   (1 * NS_PER_MS)
 #define READY_GRACE_NS (100 * NS_PER_MS)
@@ -114,11 +113,9 @@ struct redlock_group *redlock_group_create(struct loop *loop, const struct redlo
     group->key_prefix_length = strlen(group->key_prefix);
     group->slowest_timeout_ns = redlock_slowest_timeout_ns(options);
     group->drift_factor = redlock_drift_factor(options);
-    group->fence_ttl_ns = options->fence_ttl_ms > 0 ? ns_from_ms(options->fence_ttl_ms) : FENCE_TTL_DEFAULT_NS;
     size_t fence_memory = options->fence_memory > 0 ? options->fence_memory : FENCE_MEMORY_DEFAULT;
     group->fences_max = (int64_t)(fence_memory / FENCE_BYTES);
     group->is_guest = options->is_guest;
-    group->has_own_resources = options->has_own_resources;
     list_init(&group->batches);
     list_init(&group->idle_batches);
     list_init(&group->locks);

@@ -95,7 +95,7 @@ struct redlock_group {
     struct group_node nodes[REDLOCK_NODES_MAX];
     char *key_prefix;
     size_t key_prefix_length;
-    int64_t slowest_timeout_ns, fence_ttl_ns;
+    int64_t slowest_timeout_ns;
     struct instant patience_at; /* when group_patience_ns was found last: many locks of a turn read it */
     int64_t patience_ns;
     int64_t fences_max; /* entries of the set of a node */
@@ -103,7 +103,6 @@ struct redlock_group {
     int64_t attempt_ns;         /* how long refused attempts have taken lately (backoff.h); 0 = there was none */
     struct instant heard_until; /* a process listened to releases lately */
     bool is_guest;              /* other processes write the markers */
-    bool has_own_resources;
     struct trust trust;
     struct loop_timer trust_timer;
     bool is_trust_told;      /* changes of it are news from now on */
@@ -276,8 +275,6 @@ static inline uint64_t lock_refused_key(const struct redlock_lock *lock)
 /* group_node.c. How long to wait for an answer of the node, and of the slowest node, now. */
 int64_t group_node_patience_ns(const struct group_node *node);
 int64_t group_patience_ns(struct redlock_group *group);
-/* A token of a shared lock comes from the set of the node, and such nodes are too few. */
-bool group_lacks_sets(const struct redlock_group *group);
 /* Whether a grant sent to the node now is useful. Logs when that changes. */
 bool group_node_takes_grants(struct group_node *node);
 /* Whether grants stay here until a busy node has caught up. */

@@ -389,25 +389,9 @@ static struct marker group_draw(const struct redlock_nodes *nodes, int64_t max_t
     return group;
 }
 
-/* A node that has fences in strings, of a group or a fleet before this one, goes on with them. False after a reason. */
-static bool scheme_find(struct server *server, const struct redlock_group_terms *terms)
-{
-    server->new_scheme = MARKER_STRINGS;
-    if (terms->in_strings)
-        return true;
-    if (!server_find_key(server, FENCE_STRING_PREFIX)) {
-        nodes_tell(server->all, "%s: whether there are keys is not known: %s", server->name, server->trouble);
-        return false;
-    }
-    if (server->found.length == 0)
-        server->new_scheme = MARKER_SET;
-    return true;
-}
-
 static void text_of(const struct redlock_nodes *nodes, struct marker group, unsigned index, bool keep_keys,
                     char text[MARKER_TEXT_MAX])
 {
-    group.scheme = nodes->servers[index].new_scheme;
     memcpy(group.self, group.places[index], sizeof group.self);
     if (!keep_keys)
         memcpy(group.run, nodes->servers[index].inspection.run_id, sizeof group.run);
@@ -457,9 +441,6 @@ enum redlock_nodes_end redlock_nodes_init(struct redlock_nodes *nodes, const str
         return nodes_tell(nodes, "the longest ttl must be from 1 s to 10 min");
     nodes_inspect(nodes);
     enum redlock_nodes_end end = all_check(nodes, terms->keep_keys);
-    for (unsigned i = 0; i < nodes->count && end == REDLOCK_NODES_DONE; i++)
-        if (!scheme_find(&nodes->servers[i], terms))
-            end = REDLOCK_NODES_TOO_FEW;
     if (end != REDLOCK_NODES_DONE)
         return end;
     struct marker group = group_draw(nodes, max_ttl_ms);

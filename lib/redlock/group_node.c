@@ -103,18 +103,9 @@ bool group_must_wait(const struct redlock_group *group)
     return false;
 }
 
-bool group_lacks_sets(const struct redlock_group *group)
-{
-    unsigned without = 0;
-    for (unsigned i = 0; i < group->node_count; i++)
-        without += (trust_voters(&group->trust) & 1u << i) != 0 && !trust_uses_set(&group->trust, i);
-    return group->has_own_resources || without > (group->node_count - 1) / 2;
-}
-
 bool group_is_unheard(const struct redlock_group *group)
 {
-    return !group->has_own_resources && trust_all_use_set(&group->trust) &&
-           instant_reached(loop_now(group->loop), group->heard_until);
+    return !group->is_guest && instant_reached(loop_now(group->loop), group->heard_until);
 }
 
 /* --- requests and answers, counted where they happen ---------------------------------------------------------- */

@@ -105,7 +105,7 @@ static void step_take(struct redlock_group *group, struct trust_step step)
     }
     if (group->trust.has_group)
         notifications_name_group(group->notifications, group->trust.group.group);
-    notifications_keep_key(group->notifications, !group->has_own_resources && trust_all_use_set(&group->trust));
+    notifications_keep_key(group->notifications, !group->is_guest);
     timer_follow(group, trust_next(&group->trust));
 }
 

@@ -171,8 +171,6 @@ bool redlock_options_check(const struct redlock_options *options, char *reason, 
                               options->node_count, options->node_count, options->node_count - 1);
     if (options->fence_memory > 0 && options->fence_memory < REDLOCK_FENCE_MEMORY_MIN)
         return redlock_refuse(reason, size, "the memory for fences is less than %d bytes", REDLOCK_FENCE_MEMORY_MIN);
-    if (options->fence_ttl_ms != 0 && options->fence_ttl_ms < 60000)
-        return redlock_refuse(reason, size, "the ttl of fences must be at least 1 min: 7 d is usual");
     double drift_factor = redlock_drift_factor(options);
     if (!(drift_factor >= 0.001 && drift_factor <= 0.1))
         return redlock_refuse(reason, size, "the drift factor must be from 0.001 to 0.1");

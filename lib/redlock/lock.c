@@ -99,11 +99,6 @@ static bool lock_outlives_quarantines(const struct redlock_lock *lock)
     return longest > 0 && lock->terms.ttl_ns > longest;
 }
 
-static bool lacks_sets(const struct redlock_lock *lock)
-{
-    return lock->is_shared && lock->terms.fenced && group_lacks_sets(lock->group);
-}
-
 static void lock_retire(struct redlock_lock *lock)
 {
     loop_timer_clear(lock->group->loop, &lock->timer);
@@ -226,9 +221,6 @@ static const char *no_quorum_reason(struct redlock_lock *lock)
 /* A longer ttl than the group's longest would outlive its quarantines. */
 static const char *invalid_reason(struct redlock_lock *lock)
 {
-    if (lacks_sets(lock))
-        return "a shared lock has a token only where the lock nodes keep tokens in a set (holdfast nodes upgrade): ask "
-               "for it unfenced";
     snprintf(lock->group->reason, sizeof lock->group->reason,
              "its ttl of %lld ms is above the max_ttl of the lock group, %lld ms",
              (long long)(lock->terms.ttl_ns / NS_PER_MS),
@@ -256,7 +248,7 @@ static void answer_fill(struct redlock_lock *lock, struct redlock_event *event, 
 
 static enum redlock_answer refusal_answer(const struct redlock_lock *lock, enum redlock_answer refusal)
 {
-    bool was_invalid = refusal == REDLOCK_NO_QUORUM && (lock_outlives_quarantines(lock) || lacks_sets(lock));
+    bool was_invalid = refusal == REDLOCK_NO_QUORUM && lock_outlives_quarantines(lock);
     return was_invalid ? REDLOCK_INVALID : refusal;
 }
 
@@ -458,7 +450,7 @@ static void refuse_for_good(struct redlock_lock *lock, node_set all)
 void lock_grants_gather(struct redlock_lock *lock)
 {
     node_set all = (node_set)((1u << lock->group->node_count) - 1u);
-    if (lock_outlives_quarantines(lock) || lacks_sets(lock)) {
+    if (lock_outlives_quarantines(lock)) {
         refuse_for_good(lock, all);
         return;
     }

@@ -29,7 +29,7 @@ size_t marker_write(const struct marker *marker, char text[MARKER_TEXT_MAX])
         used +=
             (size_t)snprintf(places + used, sizeof places - used, "%s%s", i > 0 ? "," : "", or_dash(marker->places[i]));
     return (size_t)snprintf(text, MARKER_TEXT_MAX, "%u group=%s generation=%u max_ttl_ms=%lld places=%s self=%s run=%s",
-                            (unsigned)marker->scheme, marker->group, (unsigned)marker->generation,
+                            (unsigned)MARKER_SCHEME, marker->group, (unsigned)marker->generation,
                             (long long)marker->max_ttl_ms, places, marker->self, or_dash(marker->run));
 }
 
@@ -43,9 +43,8 @@ static bool take_apart(struct marker *marker, const char *text)
                "%1u group=%16[0-9a-f] generation=%10lld max_ttl_ms=%10lld places=%134[-,0-9a-f] self=%8[0-9a-f] "
                "run=%40[-0-9a-f]",
                &scheme, marker->group, &generation, &max_ttl_ms, places, marker->self, marker->run) != 7 ||
-        generation < 1 || generation > UINT32_MAX)
+        scheme != MARKER_SCHEME || generation < 1 || generation > UINT32_MAX)
         return false;
-    marker->scheme = (enum marker_scheme)scheme;
     marker->generation = (uint32_t)generation;
     marker->max_ttl_ms = max_ttl_ms;
     if (strcmp(marker->run, "-") == 0)
@@ -64,8 +63,7 @@ static bool take_apart(struct marker *marker, const char *text)
 
 static bool is_sound(const struct marker *marker)
 {
-    if (marker->scheme < MARKER_STRINGS || marker->scheme > MARKER_SET ||
-        !marker_is_hex(marker->group, MARKER_GROUP_DIGITS) || marker->max_ttl_ms < 1 ||
+    if (!marker_is_hex(marker->group, MARKER_GROUP_DIGITS) || marker->max_ttl_ms < 1 ||
         marker->max_ttl_ms > MARKER_TTL_MS_MAX || marker->place_count < 3 || marker->place_count % 2 == 0 ||
         marker_place_of(marker, marker->self) < 0 ||
         (marker->run[0] != '\0' && !marker_is_hex(marker->run, MARKER_RUN_DIGITS)))

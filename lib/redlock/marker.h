@@ -4,10 +4,10 @@
  * changes of membership), the longest ttl of any of its locks, the ids of all N places (one may be vacant during a
  * replacement), the place of this node, and the server run that is trusted:
  *
- *     1 group=5f2a90c41b7d3e88 generation=3 max_ttl_ms=60000 places=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=6d0f...
+ *     3 group=5f2a90c41b7d3e88 generation=3 max_ttl_ms=60000 places=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=6d0f...
  *
- * The first digit is the scheme: where this node keeps its fences. Members of one group may differ in it. A client that
- * does not know a scheme finds no marker there and counts no vote, so it never reads the wrong fences.
+ * The first digit is the scheme: the meaning of all that clients keep on the node. A client that does not know a scheme
+ * finds no marker there and counts no vote, so it never misreads what others keep.
  *
  * One line, always in exactly this form, because scripts compare it byte for byte: a vote counts only where the whole
  * text is what the client saw at its last inspection. `run` is the run of the server (inspect.lua) that went through its
@@ -27,9 +27,8 @@
 #define MARKER_KEY  "hf:lock:group"
 #define MARKER_NONE "-" /* what scripts expect where there must be no marker */
 
-#define FENCE_STRING_PREFIX "hf:fence:"
-
 enum {
+    MARKER_SCHEME = 3,
     MARKER_PLACES_MAX = 15,
     MARKER_GROUP_DIGITS = 16,
     MARKER_ID_DIGITS = 8,
@@ -38,14 +37,7 @@ enum {
     MARKER_TTL_MS_MAX = 24 * 60 * 60 * 1000,
 };
 
-enum marker_scheme {
-    MARKER_STRINGS = 1, /* each fence in a string of its own, hf:fence:KEY */
-    MARKER_MOVING = 2,  /* on the way to 3: no vote, but held locks can be extended */
-    MARKER_SET = 3,     /* all fences in one sorted set, hf:fences */
-};
-
 struct marker {
-    enum marker_scheme scheme;
     char group[MARKER_GROUP_DIGITS + 1];
     uint32_t generation;
     int64_t max_ttl_ms;
@@ -55,14 +47,14 @@ struct marker {
     char run[MARKER_RUN_DIGITS + 1]; /* "" = nobody's ("-") */
 };
 
-/* False unless the text is exactly what marker_write makes of a sound marker: a scheme above, an odd number of places
+/* False unless the text is exactly what marker_write makes of a sound marker: our scheme, an odd number of places
  * (3 to 15), no id twice, `self` one of them, a generation from 1, a max_ttl from 1 ms to a day, and digits in lower
  * case. */
 bool marker_parse(struct marker *marker, const char *text, size_t length) MUST_CHECK;
 /* Writes the text of a sound marker; returns its length. */
 size_t marker_write(const struct marker *marker, char text[MARKER_TEXT_MAX]);
 
-/* The same membership: group, generation, max_ttl and places; scheme, self and run may differ. */
+/* The same membership: group, generation, max_ttl and places; self and run may differ. */
 bool marker_same_membership(const struct marker *a, const struct marker *b);
 /* The same membership, or one with some places changed, each once. */
 bool marker_follows(const struct marker *marker, const struct marker *before);

@@ -256,7 +256,6 @@ static bool somebody_is_behind(struct plan *plan)
         if (!is_member(plan, node) || is_up_to_date(plan, node))
             continue;
         struct marker marker = plan->group;
-        marker.scheme = node->marker.scheme;
         memcpy(marker.self, node->marker.self, sizeof marker.self);
         memcpy(marker.run, node->marker.run, sizeof marker.run);
         return write_marker(plan, i, node, marker);
@@ -375,17 +374,6 @@ static bool vacancy_is_of_another(struct plan *plan)
                   other->name);
 }
 
-/* As in trust.h: a newcomer has no fences. One that keeps a marker of its own keeps its scheme. */
-static enum marker_scheme newcomers_scheme(const struct plan *plan)
-{
-    for (unsigned i = 0; i < plan->given->nodes; i++) {
-        const struct membership_node *node = &plan->given->node[i];
-        if (is_of_group(plan, node) && node->marker.scheme != MARKER_STRINGS)
-            return MARKER_SET;
-    }
-    return MARKER_STRINGS;
-}
-
 static bool fill_vacancy(struct plan *plan, unsigned place)
 {
     const struct membership_node *newcomer = plan->given->newcomer;
@@ -394,7 +382,6 @@ static bool fill_vacancy(struct plan *plan, unsigned place)
         return true;
     }
     struct marker marker = plan->group;
-    marker.scheme = newcomer->has_marker ? newcomer->marker.scheme : newcomers_scheme(plan);
     marker.generation++;
     snprintf(marker.places[place], sizeof marker.places[place], "%s", plan->given->new_id);
     snprintf(marker.self, sizeof marker.self, "%s", plan->given->new_id);

@@ -318,8 +318,8 @@ static void server_inspect(struct server *server)
 {
     struct buffer request = {0};
     server->is_reached = server->has_marker = server->bad_marker = server->is_due = false;
-    server->view = (struct redlock_node_view){
-        .name = server->name, .fences = "", .rate_least_ppm = INT64_MIN, .rate_most_ppm = INT64_MAX};
+    server->view =
+        (struct redlock_node_view){.name = server->name, .rate_least_ppm = INT64_MIN, .rate_most_ppm = INT64_MAX};
     inspection_call_ask(&request);
     server_ask(server, &request, inspection_read);
     buffer_fini(&request);
@@ -380,9 +380,6 @@ static void duplicate_show(struct server *server)
     memcpy(server->view.trouble, text, sizeof text);
 }
 
-static const char *const scheme_names[] = {
-    [MARKER_STRINGS] = "strings", [MARKER_MOVING] = "moving", [MARKER_SET] = "set"};
-
 static void server_show(struct server *server, const struct trust *trust, unsigned index)
 {
     const struct trust_node *trusted = &trust->node[index];
@@ -398,13 +395,11 @@ static void server_show(struct server *server, const struct trust *trust, unsign
     view->reason = trust_reason_name(trusted->reason);
     view->advice = trust_advice(trust, index);
     view->quarantine_left_ms = trusted->state == TRUST_QUARANTINED && left_ns > 0 ? ms_from_ns(left_ns) : 0;
-    view->fences_moved = server->fences_moved;
     if (!server->is_reached)
         return;
     snprintf(view->run_id, sizeof view->run_id, "%s", server->inspection.run_id);
     if (!server->has_marker)
         return;
-    view->fences = scheme_names[server->marker.scheme];
     snprintf(view->group, sizeof view->group, "%s", server->marker.group);
     snprintf(view->id, sizeof view->id, "%s", server->marker.self);
     view->generation = server->marker.generation;
@@ -508,7 +503,7 @@ static void sets_ask(struct redlock_nodes *nodes, const struct buffer *request,
                      bool (*read)(struct server *server, const struct redis_reply *reply))
 {
     for (unsigned i = 0; i < nodes->count; i++)
-        if (nodes->servers[i].is_reached && nodes->servers[i].marker.scheme == MARKER_SET)
+        if (nodes->servers[i].is_reached && nodes->servers[i].has_marker)
             server_ask(&nodes->servers[i], request, read);
     nodes_run(nodes);
 }

@@ -2,7 +2,6 @@
  *
  *   operator_session.c  connections and questions; what inspections found, as trust.c judges it; who holds one lock
  *   group_change.c      a new group; healing and replacing: performs what membership.c plans
- *   group_upgrade.c     moving fences from strings into sets: performs what upgrade.c plans
  *
  * The loop runs only while a call waits for answers or for time. One thread. */
 #ifndef REDLOCK_OPERATOR_SESSION_H
@@ -29,12 +28,9 @@ struct server {
     bool is_done;                   /* and as wished */
     struct buffer found;            /* by a search for keys */
     bool finds_ours;
-    enum marker_scheme new_scheme; /* of the group that is made */
-    char trouble[256];             /* unless it was understood */
-    struct redlock_key_view key;   /* of the last find */
-    uint64_t places;               /* a set: for which of them it has something */
-    struct fence_page *page;       /* of group_upgrade.c */
-    uint64_t fences_moved;         /* by the last upgrade */
+    char trouble[256];           /* unless it was understood */
+    struct redlock_key_view key; /* of the last find */
+    uint64_t places;             /* a set: for which of them it has something */
     /* of the last inspection */
     bool is_reached, has_marker, bad_marker;
     struct marker marker;

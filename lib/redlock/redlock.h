@@ -102,10 +102,9 @@ struct redlock_node {
 struct redlock_options {
     const struct redlock_node *nodes;
     size_t node_count;
-    const char *key_prefix;  /* NULL = none; not "h" or "hf", and no key may begin with "hf:": those keys are ours */
-    int64_t fence_ttl_ms;    /* how long a node that keeps tokens in strings remembers one after a grant; 0 = 7 days */
-    size_t fence_memory;     /* bytes, about, that the tokens take on a node that keeps them in a set; 64 KiB at least,
-                                0 = 64 MiB. The lowest are forgotten first; new ones begin above all that were */
+    const char *key_prefix; /* NULL = none; not "h" or "hf", and no key may begin with "hf:": those keys are ours */
+    size_t
+        fence_memory; /* bytes, about, that the tokens take on a node; 64 KiB at least, 0 = 64 MiB. The lowest are forgotten first; new ones begin above all that were */
     double drift_factor;     /* how much the rates of two clocks may differ, 0.001 to 0.1; 0 = 0.01. A lock is trusted
                                 for that share less than its ttl. A node whose clock differs by more has no vote */
     const char *client_name; /* shown by CLIENT LIST; NULL = "redlock" */
@@ -113,8 +112,6 @@ struct redlock_options {
                                 such setting: each client sets it, and a session (redlock_nodes.h) if it comes first */
     bool is_guest;       /* others maintain the lock group: never write a marker. A node that forgot its locks gets
                                 its vote back when another client, or an operator, heals it */
-    bool has_own_resources; /* no other client asks for these resources: tokens are kept in strings, which end by
-                                themselves, on every node. A dry run leaves nothing in the set of its fleet */
 };
 
 /* Terms of a lock. Zero means the default in brackets. */
@@ -145,9 +142,7 @@ struct redlock_terms {
  * other request. One that waits (`wait_ms`, `comes_back`) is not starved by readers that overlap: while it waits, the
  * nodes refuse new readers, and for 200 ms after the last one has left. A reader has the token of the last writer, or a
  * greater one below that of the next writer, and may share it with other readers. So a sink remembers the tokens of
- * writers, and a reader is stale once the sink has seen a greater one. Tokens of shared locks need nodes that keep
- * tokens in a set (`holdfast nodes upgrade`), and no `has_own_resources`; otherwise the answer is REDLOCK_INVALID,
- * unless the terms are `unfenced`. */
+ * writers, and a reader is stale once the sink has seen a greater one. */
 struct redlock_request {
     const char *const *resources; /* NUL-terminated */
     size_t resource_count;

@@ -84,9 +84,7 @@ struct redlock_node_view {
     /* From redlock_nodes_compare_clocks: bounds of how much faster its clock ran than this machine's. INT64_MIN and
      * INT64_MAX: not known. */
     int64_t rate_least_ppm, rate_most_ppm;
-    const char *fences;    /* where its fences are: "strings", "set", or "moving" from one to the other; "" = unknown */
-    uint64_t fences_moved; /* by the last redlock_nodes_upgrade */
-    /* From redlock_nodes_count_fences, of a set: its entries, and the highest token that was dropped. */
+    /* From redlock_nodes_count_fences: how many the node remembers, and the highest token that was dropped. */
     bool has_fence_count;
     uint64_t fence_count, fence_floor;
 };
@@ -104,7 +102,7 @@ struct redlock_group_view {
 /* Asks every node once. REDLOCK_NODES_TOO_FEW if some cannot be reached, REDLOCK_NODES_REFUSED if fewer than a quorum
  * vote, REDLOCK_NODES_WAITING if only quarantines are the reason for that. The views tell more. */
 REDLOCK_API enum redlock_nodes_end redlock_nodes_look(struct redlock_nodes *nodes);
-/* After it: also asks how many fences the sets of the nodes have. What is not answered stays unknown. */
+/* After it: also asks how many fences the nodes have. What is not answered stays unknown. */
 REDLOCK_API void redlock_nodes_count_fences(struct redlock_nodes *nodes);
 /* Looks three times: at once, after half of the time, and at its end. The views are those of the last look. They bound
  * the clock rate of each node that all three looks reached and that did not restart. A rate shows in both halves; a
@@ -123,7 +121,6 @@ enum { REDLOCK_MAX_TTL_DEFAULT_MS = 60000 };
 struct redlock_group_terms {
     int64_t max_ttl_ms; /* the longest ttl of any lock, hence the length of a quarantine: 1 s to 10 min; 0 = 60 s */
     bool keep_keys;     /* allow existing keys: these nodes held locks before they were a group */
-    bool in_strings;    /* fences as clients of earlier versions know them; see redlock_nodes_upgrade */
 };
 
 /* Makes a group of the nodes. There must be an odd number of them, three or more, all reachable, none twice. They must
@@ -144,13 +141,6 @@ REDLOCK_API enum redlock_nodes_end redlock_nodes_heal(struct redlock_nodes *node
  * configuration has to name it instead of the old one; until then clients work with the nodes that stayed. */
 REDLOCK_API enum redlock_nodes_end redlock_nodes_replace(struct redlock_nodes *nodes, size_t index,
                                                          const struct redlock_node *successor);
-
-/* Moves the fences of all nodes, or of the `wanted` ones (one flag a node, NULL = all), from one string each into one
- * sorted set a node: for groups made by an earlier version, once no client of such a version is left, because those
- * count no vote where the set is. Locks can be taken and stay held all the time. One node after the other, each without
- * a vote while its fences are moved, and only while all others vote. What is under the name of a fence and is none
- * stays, and the reason names it. */
-REDLOCK_API enum redlock_nodes_end redlock_nodes_upgrade(struct redlock_nodes *nodes, const bool *wanted);
 
 /* --- one lock ----------------------------------------------------------------------------------------------------- */
 

@@ -61,17 +61,6 @@ static void adopt_group(struct trust *trust)
         }
 }
 
-/* A client that knows the group learns of a scheme from one marker; later ones cannot take that back. */
-static void know_scheme(struct trust *trust)
-{
-    for (unsigned i = 0; i < trust->nodes; i++) {
-        const struct marker *marker = &trust->node[i].marker;
-        if (trust->has_group && trust->node[i].has_marker && marker->scheme > MARKER_STRINGS &&
-            strcmp(marker->group, trust->group.group) == 0)
-            trust->scheme = MARKER_SET;
-    }
-}
-
 /* --- what speaks against a node ------------------------------------------------------------------------------ */
 
 /* The later of two addresses of one server. */
@@ -160,18 +149,14 @@ static enum trust_reason fault_of(const struct trust *trust, unsigned index)
 /* Why no fence of the node can be continued; TRUST_FINE = each can. */
 static enum trust_reason fences_fault(const struct trust_node *node)
 {
-    if (!node->has_marker || node->marker.scheme == MARKER_STRINGS)
-        return TRUST_FINE;
-    if (node->marker.scheme == MARKER_MOVING)
-        return TRUST_FENCES_MOVE;
     return node->has_bad_fences ? TRUST_FENCES_BAD : TRUST_FINE;
 }
 
 /* A hold may still be extended there. */
 static bool is_member(const struct trust_node *node)
 {
-    return node->has_marker && (node->state == TRUST_VOTES || node->state == TRUST_QUARANTINED ||
-                                node->reason == TRUST_FENCES_MOVE || node->reason == TRUST_FENCES_BAD);
+    return node->has_marker &&
+           (node->state == TRUST_VOTES || node->state == TRUST_QUARANTINED || node->reason == TRUST_FENCES_BAD);
 }
 
 /* --- verdicts ------------------------------------------------------------------------------------------------ */
@@ -302,8 +287,6 @@ static void trust_judge(struct trust *trust, struct instant now, struct trust_st
 {
     if (trust->has_new_marker)
         adopt_group(trust);
-    if (trust->has_new_marker)
-        know_scheme(trust);
     trust->has_new_marker = trust->is_unconfirmed = false;
     trust_compare_clocks(trust, now);
     for (unsigned i = 0; i < trust->nodes; i++)
@@ -321,8 +304,7 @@ void trust_init(struct trust *trust, unsigned nodes, int64_t timeout_ns, double 
 {
     invariant(nodes % 2 == 1 && nodes <= LEASE_NODES_MAX && timeout_ns >= 0);
     invariant(drift_factor > 0 && drift_factor < 1);
-    *trust = (struct trust){
-        .nodes = nodes, .timeout_ns = timeout_ns, .drift_factor = drift_factor, .scheme = MARKER_STRINGS};
+    *trust = (struct trust){.nodes = nodes, .timeout_ns = timeout_ns, .drift_factor = drift_factor};
     for (unsigned i = 0; i < nodes; i++)
         trust->node[i].reason = TRUST_NOT_INSPECTED;
 }
@@ -519,20 +501,6 @@ const char *trust_marker_expected(const struct trust *trust, unsigned node)
     return trust->node[node].marker_text[0] != '\0' ? trust->node[node].marker_text : MARKER_NONE;
 }
 
-bool trust_uses_set(const struct trust *trust, unsigned node)
-{
-    const struct trust_node *about = &trust->node[node];
-    return (about->has_marker ? about->marker.scheme : trust->scheme) != MARKER_STRINGS;
-}
-
-bool trust_all_use_set(const struct trust *trust)
-{
-    for (unsigned i = 0; i < trust->nodes; i++)
-        if (!trust->node[i].has_marker || trust->node[i].marker.scheme != MARKER_SET)
-            return false;
-    return true;
-}
-
 int64_t trust_highest_token(const struct trust *trust, unsigned but)
 {
     int64_t highest = 0;
@@ -553,7 +521,6 @@ int64_t trust_marker_to_write(const struct trust *trust, unsigned node, char tex
         return TRUST_KEEPS_FENCES;
     }
     invariant(about->writes_marker || about->doubts);
-    marker.scheme = about->has_marker ? about->marker.scheme : trust->scheme;
     memcpy(marker.self, about->has_marker ? about->marker.self : about->known_id, sizeof marker.self);
     if (about->doubts)
         own_doubt(about, marker.run);
@@ -632,9 +599,6 @@ static const struct {
                        "The server is a replica of another one, which a lock node must not be: make it a master "
                        "(REPLICAOF NO ONE), or correct the list of lock nodes."},
     [TRUST_EVICTS] = {"evicts", "The server may evict locks: set maxmemory-policy to noeviction."},
-    [TRUST_FENCES_MOVE] = {"fences_move",
-                           "`holdfast nodes upgrade` is moving its fences. If that command does not run any more, run "
-                           "it again: it goes on."},
     [TRUST_FENCES_BAD] = {"bad_fences",
                           "Under hf:fences or hf:fences:floor is something else: find out what wrote it and delete it. "
                           "If it was hf:fences, or the floor, set hf:fences:floor to the time in microseconds (`date "

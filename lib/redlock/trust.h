@@ -11,10 +11,8 @@
  *   of the server that answers (E19, E20, H2 to H4).
  * - With N = 1 there is no group. The node votes once it is inspected, unless it has a marker: then it belongs to a
  *   group whose other nodes we do not know (E20). Even N is refused earlier.
- * - A node whose fences are being moved (scheme MARKER_MOVING), or are no fences, has no vote: a grant needs its fence.
- *   Holds are extended there all the same, because the keys of locks stay as they are.
- * - A server without a marker has no fences. Its marker gets the scheme MARKER_SET once any marker of the group was
- *   seen that is not of MARKER_STRINGS: an operator who begins to move fences says that all clients know how.
+ * - A node whose fences are no fences has no vote: a grant needs its fence. Holds are extended there all the same,
+ *   because the keys of locks stay as they are.
  * - A replica is excluded while it is one: it forgets what it was told to keep, and takes what its master has.
  * - A node that evicts keys (maxmemory is set and the policy is not noeviction) is excluded while it does (E21). What
  *   cannot be found out (no right to INFO) is not trusted (H9).
@@ -180,7 +178,6 @@ enum trust_reason {
     TRUST_DUPLICATE,        /* another configured node is the same server or has the same place (E19) */
     TRUST_REPLICA,
     TRUST_EVICTS,
-    TRUST_FENCES_MOVE,
     TRUST_FENCES_BAD,
     TRUST_NEW_RUN,     /* restarted, or a replica for a while */
     TRUST_LOST_MARKER, /* wiped, or replaced by an empty server */
@@ -246,8 +243,7 @@ struct trust {
     bool has_group;
     bool has_new_marker;       /* since the last adopt_group */
     bool is_unconfirmed;       /* a server without a marker, or without its vote, waits for inspections of others */
-    struct marker group;       /* without scheme, self and run */
-    enum marker_scheme scheme; /* of a marker that is written where there is none */
+    struct marker group;       /* without self and run */
     struct trust_node node[LEASE_NODES_MAX];
 };
 
@@ -280,8 +276,8 @@ struct instant trust_next(const struct trust *trust);
 struct instant trust_node_until(const struct trust *trust, unsigned node);
 
 node_set trust_voters(const struct trust *trust);
-/* Nodes on which a hold may still be extended: the voters, the quarantined ones, and those whose fences are being
- * moved. One that lost its marker counts once that is replaced by a doubt, because a restart without persistence is the
+/* Nodes on which a hold may still be extended: the voters, the quarantined ones, and those whose fences are none. One
+ * that lost its marker counts once that is replaced by a doubt, because a restart without persistence is the
  * usual way to forget. */
 node_set trust_members(const struct trust *trust);
 /* Those on which it may be planted again (on lease_forgot's conditions): that needs their fences. */
@@ -290,11 +286,6 @@ node_set trust_replanters(const struct trust *trust);
 int64_t trust_max_ttl_ns(const struct trust *trust);
 /* The marker text that scripts on this node must compare with; MARKER_NONE where there must be no marker. */
 const char *trust_marker_expected(const struct trust *trust, unsigned node);
-/* Whether a call that names this marker finds, or puts, fences in the set of the node: where there is no marker, the
- * next one will say so. */
-bool trust_uses_set(const struct trust *trust, unsigned node);
-/* Whether all nodes are known to: then no client of a version before the set can have a lock of the group. */
-bool trust_all_use_set(const struct trust *trust);
 enum { TRUST_KEEPS_FENCES = -1 };
 /* For a node of step.write, before the next event: what the marker must become; node[].marker_text is what it is.
  * Returns the highest token that others know if that gives the node its vote, else TRUST_KEEPS_FENCES. */

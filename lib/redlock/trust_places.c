@@ -225,7 +225,6 @@ static bool finish_record(const struct trust *trust, unsigned index, struct mark
             (newest->generation == present->generation && !has_lost(trust, newest, present, members)))
             continue;
         *wanted = *newest;
-        wanted->scheme = present->scheme;
         memcpy(wanted->self, present->self, sizeof wanted->self);
         memcpy(wanted->run, present->run, sizeof wanted->run);
         return true;
@@ -322,14 +321,13 @@ static bool take_change(const struct trust *trust, struct marker *marker, unsign
 }
 
 /* The member knows an older generation, or the loser of two changes of one place. Its own run stays, so that an
- * untrusted server goes through its quarantine; so does its scheme, by which its fences are found. */
+ * untrusted server goes through its quarantine. */
 static bool take_group(const struct trust *trust, struct marker *marker)
 {
     struct marker group = trust->group;
     if (marker_place_of(&group, marker->self) < 0 || marker->max_ttl_ms != group.max_ttl_ms ||
         marker->place_count != group.place_count)
         return false;
-    group.scheme = marker->scheme;
     memcpy(group.self, marker->self, sizeof group.self);
     memcpy(group.run, marker->run, sizeof group.run);
     *marker = group;

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 enum { KEYS = 3, OPERATIONS_MAX = 8, PAIRS_MAX = 4, TEXT_MAX = 96, COMMAND_MAX = 1024 };
-enum { SHORT_MS = 100000, LONG_MS = 900000, FENCE_MS = 3000000, SLACK_MS = 60000 };
+enum { SHORT_MS = 100000, LONG_MS = 900000, SLACK_MS = 60000 };
 
 enum operation_kind {
     END,
@@ -18,11 +18,11 @@ enum operation_kind {
     RELEASE,   /* pairs */
     MARK,      /* from `marker` to the marker of `token` */
     INSPECT,
-    EXPIRE,       /* the key's time is over */
-    EXPIRE_FENCE, /* that of its fence */
-    PUT,          /* by somebody else: a string without a time to live */
-    PUT_HASH,     /* by somebody else: another type */
-    PUT_MARKER,   /* `token` */
+    EXPIRE,     /* the key's time is over */
+    DROP_FENCE, /* that of the key */
+    PUT,        /* by somebody else: a string without a time to live */
+    PUT_HASH,   /* by somebody else: another type */
+    PUT_MARKER, /* `token` */
     PUT_HASH_AS_MARKER,
 };
 
@@ -35,7 +35,7 @@ struct operation {
     struct pair pairs[PAIRS_MAX]; /* up to the first whose value is 0 */
     int64_t ttl_ms;
     int64_t token;      /* or proposal; 0 = unfenced */
-    uint16_t marker;    /* that is compared; 0 compares nothing here, MARKER_ABSENT with nothing there */
+    uint16_t marker;    /* that is compared; 0: there must be none */
     unsigned old;       /* of a grant: the value that each may take the place of; 0 = none */
     int64_t late_s;     /* how long the deadline is over; 0: it is far away */
     const char *answer; /* NULL: nothing to say */
@@ -43,7 +43,6 @@ struct operation {
 
 /* A token so many seconds ahead of the node's clock, as of when it is asked. */
 #define AHEAD(seconds) ((INT64_C(1) << 60) + (seconds))
-#define MARKER_ABSENT  UINT16_C(9999)
 
 struct test_case {
     const char *name;
@@ -128,9 +127,9 @@ static const struct test_case cases[] = {
         {GRANT, {{1, 3}}, SHORT_MS, 1000, .answer = "+5002"},
         {RELEASE, {{1, 3}}, .answer = "1"},
         {GRANT_ALL, {{1, 4}, {2, 4}}, SHORT_MS, 6000, .answer = "+6000"}}},
-    {"a fence whose time is over counts from the proposal again", {
+    {"a fence that was dropped counts from the proposal again", {
         {GRANT, {{0, 1}}, SHORT_MS, 5000, .answer = "+5000"},
-        {EXPIRE_FENCE, {{0, 1}}, .answer = NULL},
+        {DROP_FENCE, {{0, 1}}, .answer = NULL},
         {RELEASE, {{0, 1}}, .answer = "1"},
         {GRANT, {{0, 2}}, SHORT_MS, 40, .answer = "+40"}}},
     {"a proposal far ahead is cut", {
@@ -150,7 +149,7 @@ static const struct test_case cases[] = {
         {RAISE, {{0, 1}}, LONG_MS, 1500, .answer = "0"}}},
     {"a raise where the fence is gone", {
         {GRANT, {{0, 1}}, SHORT_MS, 1000, .answer = "+1000"},
-        {EXPIRE_FENCE, {{0, 1}}, .answer = NULL},
+        {DROP_FENCE, {{0, 1}}, .answer = NULL},
         {RAISE, {{0, 1}}, LONG_MS, 900, .answer = "+900"}}},
     {"a replant plants what is gone, with its token", {
         {REPLANT, {{0, 1}, {1, 1}}, SHORT_MS, 1000, .answer = "1"},
@@ -186,17 +185,17 @@ static const struct test_case cases[] = {
         {GRANT, {{1, 1}}, SHORT_MS, 1000, .marker = 1, .answer = "other marker"},
         {RELEASE, {{0, 1}}, .answer = "1"}}},
     {"no marker is something to compare with", {
-        {GRANT, {{0, 1}}, SHORT_MS, 1000, .marker = MARKER_ABSENT, .answer = "+1000"},
+        {GRANT, {{0, 1}}, SHORT_MS, 1000, .answer = "+1000"},
         {EXTEND, {{0, 1}}, LONG_MS, .marker = 1, .answer = "other marker"},
-        {EXTEND, {{0, 1}}, LONG_MS, .marker = MARKER_ABSENT, .answer = "1"},
+        {EXTEND, {{0, 1}}, LONG_MS, .answer = "1"},
         {PUT_MARKER, .token = 1},
-        {REPLANT, {{0, 1}}, LONG_MS, 1000, .marker = MARKER_ABSENT, .answer = "other marker"},
+        {REPLANT, {{0, 1}}, LONG_MS, 1000, .answer = "other marker"},
         {RAISE, {{0, 1}}, LONG_MS, 1000, .marker = 1, .answer = "+1000"}}},
     {"a marker is compared and set", {
         {INSPECT, .answer = "none"},
-        {MARK, .marker = MARKER_ABSENT, .token = 1, .answer = "1"},
+        {MARK, .token = 1, .answer = "1"},
         {INSPECT, .answer = "m1"},
-        {MARK, .marker = MARKER_ABSENT, .token = 2, .answer = "0"},
+        {MARK, .token = 2, .answer = "0"},
         {MARK, .marker = 1, .token = 2, .answer = "1"},
         {MARK, .marker = 1, .token = 2, .answer = "1"}, /* may be repeated */
         {MARK, .marker = 1, .token = 3, .answer = "0"},
@@ -204,7 +203,7 @@ static const struct test_case cases[] = {
     {"what is no marker is not overwritten", {
         {PUT_HASH_AS_MARKER, .answer = NULL},
         {INSPECT, .answer = "?"},
-        {MARK, .marker = MARKER_ABSENT, .token = 1, .answer = "0"},
+        {MARK, .token = 1, .answer = "0"},
         {MARK, .marker = 1, .token = 2, .answer = "0"}}},
     {"an extension sets the whole ttl anew", {
         {GRANT, {{0, 1}}, SHORT_MS, .answer = "+"},

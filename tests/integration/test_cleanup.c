@@ -154,7 +154,7 @@ static void live_plant(void)
     free(redis_server_command(queues, "LPUSH hf:2:dry:ba9876543210:queue:one another"));
     for (unsigned i = 0; i < 3; i++) {
         free(redis_server_command(cluster.servers[i], "SET lock:r1 live"));
-        free(redis_server_command(cluster.servers[i], "SET hf:fence:lock:r1 17"));
+        free(redis_server_command(cluster.servers[i], "ZADD hf:fences 17 lock:r1"));
     }
 }
 
@@ -166,7 +166,7 @@ static void run_plant(void)
     free(redis_server_command(queues, "HSET hf:2:dry:run:" RUN " owner " RUN));
     for (unsigned i = 0; i < 3; i++) {
         free(redis_server_command(cluster.servers[i], "SET lock:dry:" RUN ":r1 value"));
-        free(redis_server_command(cluster.servers[i], "SET hf:fence:lock:dry:" RUN ":r1 1"));
+        free(redis_server_command(cluster.servers[i], "ZADD hf:fences 1 lock:dry:" RUN ":r1"));
     }
 }
 

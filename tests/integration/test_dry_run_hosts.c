@@ -49,7 +49,7 @@ static int set_up(void **state)
     ask(queue, "ZADD hf:2:contended 1 resource:r0");
     for (unsigned i = 0; i < locks.count; i++) {
         ask(locks.servers[i], "SET lock:r0 somebody PX 3600000");
-        ask(locks.servers[i], "SET hf:fence:lock:r0 7");
+        ask(locks.servers[i], "ZADD hf:fences 7 lock:r0");
         ask(locks.servers[i], "SET other value");
     }
     return 0;
@@ -119,6 +119,14 @@ static bool has_keys(struct redis_server *server, const char *pattern)
     return has;
 }
 
+static bool has_fences(struct redis_server *server)
+{
+    char *all = redis_server_command(server, "ZRANGE hf:fences 0 -1");
+    bool has = strstr(all, "lock:dry:") != NULL;
+    free(all);
+    return has;
+}
+
 /* --- beside production -------------------------------------------------------------------------------------------- */
 
 TEST(nothing_of_others_changes)
@@ -144,7 +152,7 @@ TEST(the_cleanup_process_removes_all_of_one_that_is_killed)
 {
     struct pictures before = pictures_take();
     struct program program = run_start("-c %s --for 60s --rate 100/s --resources 3 --json", configuration);
-    test_await(has_keys(queue, "hf:2:dry:*:stat:processed") && has_keys(locks.servers[0], "hf:fence:lock:dry:*"));
+    test_await(has_keys(queue, "hf:2:dry:*:stat:processed") && has_fences(locks.servers[0]));
     assert_false(are_same(&before));
     kill(program.pid, SIGKILL);
     assert_int_equal(run_end(&program), -1);
@@ -187,8 +195,9 @@ TEST(no_cleanup_process_stays_for_a_node_that_does_not_let_it_look)
     assert_int_equal(run_end(&program), 0);
     assert_int_equal(cleanup_find(), 0);
     may_scan(true);
-    assert_contains(printed.error, "may still have keys of this run, and refuses to let us look: they expire (");
-    assert_true(has_keys(locks.servers[2], "hf:fence:lock:dry:*"));
+    assert_contains(printed.error, "may still have keys of this run, and refuses to let us look: they expire, and "
+                                   "tokens are forgotten in their turn (");
+    assert_true(has_fences(locks.servers[2]));
     assert_nothing_is_left();
 }
 
@@ -203,7 +212,7 @@ TEST(what_a_run_has_no_time_to_remove_the_cleanup_process_removes)
 {
     struct pictures before = pictures_take();
     struct program program = run_start("-c %s --for 60s --rate 100/s --resources 3 --json", configuration);
-    test_await(has_keys(locks.servers[2], "hf:fence:lock:dry:*"));
+    test_await(has_fences(locks.servers[2]));
     redis_server_pause(locks.servers[2]);
     test_await(ends_when_interrupted(program.pid));
     run_end(&program);

@@ -87,8 +87,6 @@ __attribute__((format(printf, 2, 3))) static void append(char *command, const ch
 static void append_marker(char *command, uint16_t marker)
 {
     if (marker == 0)
-        append(command, " \"\"");
-    else if (marker == MARKER_ABSENT)
         append(command, " -");
     else
         append(command, " m%u", marker);
@@ -185,14 +183,22 @@ static const char *live_results(char *reply, char *text, int64_t now_us, const s
     return text;
 }
 
-static const struct redis_script *script_of(enum operation_kind kind)
+static const struct redis_script *script_of(const struct operation *operation)
 {
-    return kind == GRANT       ? &redlock_script_grant
-           : kind == GRANT_ALL ? &redlock_script_grant_all
-           : kind == RAISE     ? &redlock_script_raise
-           : kind == REPLANT   ? &redlock_script_replant
-           : kind == EXTEND    ? &redlock_script_extend
-                               : &redlock_script_release;
+    switch (operation->kind) {
+    case GRANT:
+        return operation->token != 0 ? &redlock_script_grant_set : &redlock_script_grant;
+    case GRANT_ALL:
+        return operation->token != 0 ? &redlock_script_grant_all_set : &redlock_script_grant_all;
+    case RAISE:
+        return &redlock_script_raise_set;
+    case REPLANT:
+        return &redlock_script_replant_set;
+    case EXTEND:
+        return &redlock_script_extend;
+    default:
+        return &redlock_script_release;
+    }
 }
 
 static void append_grant(char *command, const struct operation *operation, int64_t now_us)
@@ -202,7 +208,6 @@ static void append_grant(char *command, const struct operation *operation, int64
         append(command, " \"\"");
     else
         append(command, " %lld", (long long)token_at(operation, now_us));
-    append(command, " %d", FENCE_MS);
     if (operation->kind == GRANT)
         append_values(command, operation);
     else
@@ -216,14 +221,14 @@ static const char *live_script(const struct operation *operation, char *text)
 {
     char command[COMMAND_MAX], reply[TEXT_MAX];
     int64_t now_us = live_now_us();
-    script_begin(command, script_of(operation->kind), operation);
+    script_begin(command, script_of(operation), operation);
     if (operation->kind == GRANT || operation->kind == GRANT_ALL)
         append_grant(command, operation, now_us);
     if (operation->kind == REPLANT)
         append(command, " %lld", (long long)deadline_at(operation, now_us));
     if (operation->kind == RAISE || operation->kind == REPLANT)
-        append(command, " v%u %lld %lld %d", operation->pairs[0].value, (long long)token_at(operation, now_us),
-               (long long)operation->ttl_ms, FENCE_MS);
+        append(command, " v%u %lld %lld", operation->pairs[0].value, (long long)token_at(operation, now_us),
+               (long long)operation->ttl_ms);
     if (operation->kind == EXTEND || operation->kind == RELEASE)
         append_values(command, operation);
     for (unsigned i = 0; i < pair_count(operation) && operation->kind == EXTEND; i++)
@@ -240,7 +245,10 @@ static const char *live_mark(const struct operation *operation)
 {
     char command[COMMAND_MAX], reply[TEXT_MAX];
     snprintf(command, sizeof command, "EVALSHA %s 1 " MARKER_KEY, redlock_script_mark.sha1);
-    append_marker(command, operation->marker == MARKER_ABSENT ? 0 : operation->marker);
+    if (operation->marker == 0)
+        append(command, " \"\"");
+    else
+        append_marker(command, operation->marker);
     append_marker(command, (uint16_t)operation->token);
     append(command, " ''");
     call(reply, command);
@@ -262,7 +270,6 @@ static const char *live_inspect(char *text)
 static void live_change(const struct operation *operation)
 {
     struct pair pair = operation->pairs[0];
-    const char *prefix = operation->kind == EXPIRE_FENCE ? "hf:fence:" : "";
     char command[COMMAND_MAX], reply[TEXT_MAX];
     if (operation->kind == PUT)
         snprintf(command, sizeof command, "SET r%u v%u", pair.key, pair.value);
@@ -273,12 +280,14 @@ static void live_change(const struct operation *operation)
     else if (operation->kind == PUT_HASH_AS_MARKER)
         snprintf(command, sizeof command,
                  "EVAL \"redis.call('DEL',KEYS[1]) redis.call('HSET',KEYS[1],'a','b')\" 1 " MARKER_KEY);
+    else if (operation->kind == DROP_FENCE)
+        snprintf(command, sizeof command, "ZREM hf:fences r%u", pair.key);
     else
-        snprintf(command, sizeof command, "PEXPIRE %sr%u 1", prefix, pair.key);
+        snprintf(command, sizeof command, "PEXPIRE r%u 1", pair.key);
     call(reply, command);
     assert_int_not_equal(reply[0], '-');
-    if (operation->kind == EXPIRE || operation->kind == EXPIRE_FENCE) {
-        snprintf(command, sizeof command, "EXISTS %sr%u", prefix, pair.key);
+    if (operation->kind == EXPIRE) {
+        snprintf(command, sizeof command, "EXISTS r%u", pair.key);
         test_await(call_number(command) == 0);
     }
 }

@@ -264,7 +264,7 @@ TEST(programs_are_told_the_same)
 TEST(wrong_calls_are_explained)
 {
     nodes("int");
-    assert_refused(2, "there is no 'nodes int': it is list, init, heal, upgrade or replace");
+    assert_refused(2, "there is no 'nodes int': it is list, init, heal or replace");
     nodes("init lock1");
     assert_refused(2, "init takes no names");
     nodes("heal --wait lokc1");

@@ -24,8 +24,6 @@ static const char *const expected[] = {"acquired",
                                        "acquired another place than the first",
                                        "acquired to read",
                                        "readers kept out for a writer",
-                                       "upgraded",
-                                       "upgraded in quiet",
                                        "torn membership",
                                        "older memory",
                                        NULL};

@@ -72,40 +72,20 @@ const char *lock_cluster_ask(struct lock_cluster *cluster, unsigned server, cons
     return reply;
 }
 
-static bool keeps_set(struct lock_cluster *cluster, unsigned server)
-{
-    return lock_cluster_ask(cluster, server, "GET " MARKER_KEY)[0] == '0' + MARKER_SET;
-}
-
 const char *lock_cluster_fence(struct lock_cluster *cluster, unsigned server, const char *key)
 {
-    return lock_cluster_ask(cluster, server, keeps_set(cluster, server) ? "ZSCORE hf:fences %s" : "GET hf:fence:%s",
-                            key);
+    return lock_cluster_ask(cluster, server, "ZSCORE hf:fences %s", key);
 }
 
 void lock_cluster_fence_put(struct lock_cluster *cluster, unsigned server, const char *key, const char *text)
 {
     char *end = NULL;
     bool is_score = text != NULL && !isnan(strtod(text, &end)) && *end == '\0';
-    bool is_set = keeps_set(cluster, server);
-    if (is_set && text != NULL)
+    if (text != NULL)
         lock_cluster_ask(cluster, server, "ZADD hf:fences %s %s", is_score ? text : "inf", key);
-    else if (is_set)
+    else
         lock_cluster_ask(cluster, server,
                          "EVAL \"redis.call('DEL', 'hf:fences') redis.call('RPUSH', 'hf:fences', 1)\" 0");
-    else if (text != NULL)
-        lock_cluster_ask(cluster, server, "SET hf:fence:%s %s PX 600000", key, text);
-    else
-        lock_cluster_ask(cluster, server, "RPUSH hf:fence:%s 1", key);
-}
-
-void lock_cluster_scheme(struct lock_cluster *cluster, enum marker_scheme scheme)
-{
-    for (unsigned i = 0; i < cluster->count; i++)
-        lock_cluster_ask(cluster, i,
-                         "EVAL \"local m = redis.call('GET', '" MARKER_KEY "') "
-                         "redis.call('SET', '" MARKER_KEY "', '%u' .. string.sub(m, 2))\" 0",
-                         (unsigned)scheme);
 }
 
 static unsigned sum(struct lock_cluster *cluster, const char *command)

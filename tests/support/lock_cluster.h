@@ -38,12 +38,10 @@ unsigned lock_cluster_keys(struct lock_cluster *cluster);
 /* The reply of one server; valid until the next call. */
 const char *lock_cluster_ask(struct lock_cluster *cluster, unsigned server, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* The fence of a lock on a server, wherever its marker says that it is; valid until the next call. "(nil)" = none. */
+/* The fence of a lock on a server; valid until the next call. "(nil)" = none. */
 const char *lock_cluster_fence(struct lock_cluster *cluster, unsigned server, const char *key);
-/* Puts another one there. What no score can be becomes one that is no token; NULL = a list, of the fence or the set. */
+/* Puts another one there. What no score can be becomes one that is no token; NULL = a list. */
 void lock_cluster_fence_put(struct lock_cluster *cluster, unsigned server, const char *key, const char *text);
-/* All servers keep their fences there from now on; what they have stays where it is. */
-void lock_cluster_scheme(struct lock_cluster *cluster, enum marker_scheme scheme);
 /* How many of the servers that run have the key. */
 unsigned lock_cluster_holders(struct lock_cluster *cluster, const char *key);
 /* Waits until every server has the key, as some get it after the majority that decided, and deletes it everywhere. A

@@ -15,15 +15,9 @@ static void run_id_of(struct redis_server *server, char run_id[MARKER_RUN_DIGITS
     free(info);
 }
 
-enum marker_scheme lock_group_scheme(unsigned index)
-{
-    return index % 2 == 0 ? MARKER_SET : MARKER_STRINGS;
-}
-
 struct marker lock_group_marker(struct redis_server *server, unsigned index, unsigned count, int64_t max_ttl_ms)
 {
-    struct marker marker = {
-        .scheme = lock_group_scheme(index), .generation = 1, .max_ttl_ms = max_ttl_ms, .place_count = count};
+    struct marker marker = {.generation = 1, .max_ttl_ms = max_ttl_ms, .place_count = count};
     snprintf(marker.group, sizeof marker.group, "00000000deadbeef");
     for (unsigned i = 0; i < count; i++)
         snprintf(marker.places[i], sizeof marker.places[i], "%08x", i + 1);

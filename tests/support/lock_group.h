@@ -9,8 +9,6 @@
 /* All must run. Nothing happens when they are not three or more. */
 void lock_group_make(struct redis_server *const *servers, unsigned count, int64_t max_ttl_ms);
 /* What the marker of the i-th of `count` servers is then. */
-/* Where a node of this index keeps its fences: members differ, as during an upgrade. */
-enum marker_scheme lock_group_scheme(unsigned index);
 struct marker lock_group_marker(struct redis_server *server, unsigned index, unsigned count, int64_t max_ttl_ms);
 void lock_group_mark(struct redis_server *server, const struct marker *marker);
 

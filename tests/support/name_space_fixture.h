@@ -136,7 +136,7 @@ static void locks_fill(const char *prefix, unsigned count)
         free(
             redis_server_command(cluster.servers[node],
                                  "EVAL \"for i = 1, %u do redis.call('SET', ARGV[1] .. 'r' .. i, 'value', 'PX', 60000) "
-                                 "redis.call('SET', 'hf:fence:' .. ARGV[1] .. 'r' .. i, i) end\" 0 %s",
+                                 "redis.call('ZADD', 'hf:fences', i, ARGV[1] .. 'r' .. i) end\" 0 %s",
                                  count, prefix));
 }
 

@@ -47,7 +47,7 @@ static inline void run_of(unsigned server, char run[MARKER_RUN_DIGITS + 1])
 
 static inline struct marker founding(unsigned nodes)
 {
-    struct marker group = {.scheme = MARKER_STRINGS, .generation = 7, .max_ttl_ms = 2000, .place_count = nodes};
+    struct marker group = {.generation = 7, .max_ttl_ms = 2000, .place_count = nodes};
     memcpy(group.group, group_id, sizeof group_id);
     for (unsigned i = 0; i < nodes; i++)
         snprintf(group.places[i], sizeof group.places[i], "%08x", i + 1);
@@ -61,7 +61,6 @@ static inline struct world world_begin(unsigned nodes)
     for (unsigned i = 0; i < nodes; i++) {
         struct marker marker = founding(nodes);
         memcpy(world.marker[i].group, marker.group, sizeof marker.group);
-        world.marker[i].scheme = MARKER_STRINGS + i % 3; /* members may differ in it */
         world.marker[i].generation = marker.generation;
         world.marker[i].max_ttl_ms = marker.max_ttl_ms;
         world.marker[i].place_count = marker.place_count;
@@ -123,10 +122,8 @@ static inline void perform(const struct history *history, struct world *world, c
         marker_write(&world->marker[server], found);
     assert_string_equal(found, step->expected);
     assert_true(marker_parse(&marker, step->text, strlen(step->text)));
-    assert_int_equal(marker.scheme, found[0] != '\0' ? world->marker[server].scheme : MARKER_SET);
     memset(&world->marker[server], 0, sizeof world->marker[server]);
     memcpy(world->marker[server].group, marker.group, sizeof marker.group);
-    world->marker[server].scheme = marker.scheme;
     world->marker[server].generation = marker.generation;
     world->marker[server].max_ttl_ms = marker.max_ttl_ms;
     world->marker[server].place_count = marker.place_count;

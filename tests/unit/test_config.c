@@ -29,7 +29,6 @@ TEST(defaults_fill_what_is_left_out)
     assert_true(config->lock.park_delay_ns == NS_PER_S);
     assert_string_equal(config->lock.prefix, "");
     assert_true(config->lock.fence);
-    assert_true(config->lock.fence_ttl_ns == INT64_C(7) * 24 * 3600 * NS_PER_S);
     assert_int_equal(config->lock.max_hold_ns, 0);
 }
 
@@ -43,7 +42,7 @@ TEST(every_value_is_read)
         "lock_nodes = ( { host = \"a\"; port = 1; timeout = \"20ms\"; },\n"
         "               { name = \"other\"; host = \"b\"; }, { host = \"c\"; } );\n"
         "lock = { ttl = \"1.5s\"; drift_factor = 0.05; tries = 7; retry_delay = \"5ms\"; retry_jitter = \"1ms\";\n"
-        "         prefix = \"lock:\"; park_delay = \"2m\"; fence = false; fence_ttl = \"2d\"; max_hold = \"3m\"; };\n"
+        "         prefix = \"lock:\"; park_delay = \"2m\"; fence = false; max_hold = \"3m\"; };\n"
         "classes = ( { class = \"transfer\"; lock = \"required\"; }, { class = \"echo\"; lock = \"none\"; retry = "
         "\"7\";\n"
         "  retry_queue = \"low\"; dead = \"no\"; backtrace = 5; expires_in = \"2h\"; at_most_once = \"yes\"; },\n"
@@ -68,7 +67,6 @@ TEST(every_value_is_read)
     assert_true(config->lock.ttl_ns == 1500 * NS_PER_MS);
     assert_true(config->lock.drift_factor > 0.0499 && config->lock.drift_factor < 0.0501);
     assert_false(config->lock.fence);
-    assert_true(config->lock.fence_ttl_ns == INT64_C(48) * 3600 * NS_PER_S);
     assert_true(config->lock.max_hold_ns == 180 * NS_PER_S);
     const struct config_class *never = config_class_find(config, "never");
     assert_int_equal(never->fence, CONFIG_FENCE_YES);

@@ -60,7 +60,6 @@ TEST(what_would_reach_production_is_gone)
     config_of(CONFIGURED);
     turn();
     assert_string_equal(config->lock.prefix, "mine:dry:00112233aabb:");
-    assert_int_equal(config->lock.fence_ttl_ns, 3630 * NS_PER_S);
     assert_true(config->lock.is_guest);
     assert_int_equal(config->periodic_count, 0);
     assert_int_equal(config->on_event.command.count, 0);

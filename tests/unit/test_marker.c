@@ -6,7 +6,7 @@
 #include "tests/sim/world/chance.h"
 
 #define RUN     "0123456789abcdef0123456789abcdef01234567"
-#define HEAD    "1 group=5f2a90c41b7d3e88 generation=3 max_ttl_ms=60000 places="
+#define HEAD    "3 group=5f2a90c41b7d3e88 generation=3 max_ttl_ms=60000 places="
 #define GOOD    HEAD "0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=" RUN
 #define DOUBTED HEAD "0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=-"
 
@@ -28,7 +28,6 @@ static void refuse(const char *text, size_t length)
 TEST(test_reads_every_part)
 {
     struct marker marker = parse(GOOD);
-    assert_int_equal(marker.scheme, MARKER_STRINGS);
     assert_string_equal(marker.group, "5f2a90c41b7d3e88");
     assert_int_equal(marker.generation, 3);
     assert_int_equal(marker.max_ttl_ms, 60000);
@@ -52,23 +51,19 @@ TEST(test_writes_the_same_bytes)
     }
 }
 
-TEST(test_reads_and_writes_every_scheme)
+TEST(test_another_scheme_is_no_marker_of_ours)
 {
-    for (unsigned scheme = MARKER_STRINGS; scheme <= MARKER_SET; scheme++) {
-        char text[] = GOOD, again[MARKER_TEXT_MAX];
-        text[0] = (char)('0' + scheme);
-        struct marker marker = parse(text), first = parse(GOOD);
-        assert_int_equal(marker.scheme, scheme);
-        assert_true(marker_same_membership(&marker, &first));
-        marker_write(&marker, again);
-        assert_string_equal(again, text);
+    for (char scheme = '0'; scheme <= '9'; scheme++) {
+        char text[] = GOOD;
+        text[0] = scheme;
+        if (scheme != '0' + MARKER_SCHEME)
+            refuse(text, sizeof GOOD - 1);
     }
 }
 
 TEST(test_the_largest_fits_and_comes_back)
 {
-    struct marker marker = {.scheme = MARKER_SET,
-                            .group = "ffffffffffffffff",
+    struct marker marker = {.group = "ffffffffffffffff",
                             .generation = UINT32_MAX,
                             .max_ttl_ms = MARKER_TTL_MS_MAX,
                             .place_count = MARKER_PLACES_MAX,
@@ -101,24 +96,24 @@ TEST(test_refuses_what_is_no_marker)
         GOOD "0",
         "0 group=5f2a90c41b7d3e88 generation=3 max_ttl_ms=60000 places=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=-",
         "4 group=5f2a90c41b7d3e88 generation=3 max_ttl_ms=60000 places=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=-",
-        "01 group=5f2a90c41b7d3e88 generation=3 max_ttl_ms=60000 places=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=-",
+        "03 group=5f2a90c41b7d3e88 generation=3 max_ttl_ms=60000 places=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=-",
         "group=5f2a90c41b7d3e88 generation=3 max_ttl_ms=60000 places=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=-",
         "1  group=5f2a90c41b7d3e88 generation=3 max_ttl_ms=60000 places=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=-",
-        "1 group=5F2A90C41B7D3E88 generation=3 max_ttl_ms=60000 places=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=-",
-        "1 group=5f2a90c41b7d3e8 generation=3 max_ttl_ms=60000 places=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=-",
-        "1 group=5f2a90c41b7d3e888 generation=3 max_ttl_ms=60000 places=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=-",
+        "3 group=5F2A90C41B7D3E88 generation=3 max_ttl_ms=60000 places=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=-",
+        "3 group=5f2a90c41b7d3e8 generation=3 max_ttl_ms=60000 places=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=-",
+        "3 group=5f2a90c41b7d3e888 generation=3 max_ttl_ms=60000 places=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=-",
         HEAD "0a1b2c3,-,9f8e7d6c self=9f8e7d6c run=-",
-        "1 group=- generation=3 max_ttl_ms=60000 places=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=-",
-        "1 group=5f2a90c41b7d3e88 generation=03 max_ttl_ms=60000 places=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=-",
-        "1 group=5f2a90c41b7d3e88 generation=+3 max_ttl_ms=60000 places=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=-",
-        "1 group=5f2a90c41b7d3e88 generation=0 max_ttl_ms=60000 places=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=-",
-        "1 group=5f2a90c41b7d3e88 generation= max_ttl_ms=60000 places=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=-",
-        "1 group=5f2a90c41b7d3e88 generation=4294967296 max_ttl_ms=60000 places=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d "
+        "3 group=- generation=3 max_ttl_ms=60000 places=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=-",
+        "3 group=5f2a90c41b7d3e88 generation=03 max_ttl_ms=60000 places=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=-",
+        "3 group=5f2a90c41b7d3e88 generation=+3 max_ttl_ms=60000 places=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=-",
+        "3 group=5f2a90c41b7d3e88 generation=0 max_ttl_ms=60000 places=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=-",
+        "3 group=5f2a90c41b7d3e88 generation= max_ttl_ms=60000 places=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=-",
+        "3 group=5f2a90c41b7d3e88 generation=4294967296 max_ttl_ms=60000 places=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d "
         "run=-",
-        "1 group=5f2a90c41b7d3e88 generation=3 max_ttl_ms=0 places=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=-",
-        "1 group=5f2a90c41b7d3e88 generation=3 max_ttl_ms=-5 places=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=-",
-        "1 group=5f2a90c41b7d3e88 generation=3 max_ttl_ms=86400001 places=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=-",
-        "1 group=5f2a90c41b7d3e88 generation=3 max_ttl_ms=99999999999999999999 places=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d"
+        "3 group=5f2a90c41b7d3e88 generation=3 max_ttl_ms=0 places=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=-",
+        "3 group=5f2a90c41b7d3e88 generation=3 max_ttl_ms=-5 places=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=-",
+        "3 group=5f2a90c41b7d3e88 generation=3 max_ttl_ms=86400001 places=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=-",
+        "3 group=5f2a90c41b7d3e88 generation=3 max_ttl_ms=99999999999999999999 places=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d"
         " run=-",
         HEAD "0a1b2c3d" TAIL,
         HEAD "0a1b2c3d,-" TAIL,
@@ -160,7 +155,7 @@ TEST(test_every_change_of_a_byte_shows)
             assert_int_equal(marker_write(&marker, again), sizeof GOOD - 1);
             assert_memory_equal(again, text, sizeof GOOD - 1);
             bool same = marker_same_membership(&good, &marker) && strcmp(good.self, marker.self) == 0 &&
-                        strcmp(good.run, marker.run) == 0 && good.scheme == marker.scheme;
+                        strcmp(good.run, marker.run) == 0;
             assert_int_equal(same, text[at] == GOOD[at]);
         }
     for (size_t length = 0; length < sizeof GOOD - 1; length++)
@@ -185,12 +180,11 @@ TEST(test_random_bytes_are_read_within_their_bounds)
     }
 }
 
-TEST(test_membership_is_all_but_scheme_self_and_run)
+TEST(test_membership_is_all_but_self_and_run)
 {
     struct marker base = parse(GOOD), other = base;
     snprintf(other.self, sizeof other.self, "9f8e7d6c");
     other.run[0] = '\0';
-    other.scheme = MARKER_SET;
     assert_true(marker_same_membership(&base, &other));
     other = base;
     other.generation++;

@@ -122,26 +122,6 @@ TEST(a_contested_place_becomes_vacant)
     assert_int_equal(step_of(5, 4, false, 0x1f).verdict, MEMBERSHIP_WAIT);
 }
 
-/* A set if one member has it: no client of that group knows only strings. */
-TEST(a_newcomer_keeps_its_fences_as_the_members_do)
-{
-    for (unsigned sets = 0; sets < 3; sets++) {
-        struct marker marker;
-        world = world_begin(3);
-        memset(&world.marker[0], 0, sizeof world.marker[0]);
-        for (unsigned i = 1; i < 3; i++) {
-            changes(i, 0, "");
-            world.marker[i].scheme = i <= sets ? MARKER_SET : MARKER_STRINGS;
-        }
-        world.waited = world.marker[1].generation;
-        struct membership_step step = step_of(3, 0, false, 0x7);
-        assert_int_equal(step.verdict, MEMBERSHIP_WRITE);
-        assert_true(marker_parse(&marker, step.text, strlen(step.text)));
-        assert_string_equal(marker.self, new_id);
-        assert_int_equal(marker.scheme, sets > 0 ? MARKER_SET : MARKER_STRINGS);
-    }
-}
-
 TEST(too_few_that_are_sure_of_their_places_settle_nothing)
 {
     records_meet();
@@ -293,7 +273,7 @@ TEST(members_are_brought_up_to_date)
     struct membership_step step = membership_next(&membership);
     assert_int_equal(step.verdict, MEMBERSHIP_WRITE);
     assert_int_equal(step.server, 4);
-    assert_string_equal(step.text, "2 group=00112233445566aa generation=9 max_ttl_ms=2000 "
+    assert_string_equal(step.text, "3 group=00112233445566aa generation=9 max_ttl_ms=2000 "
                                    "places=0000000a,00000002,00000003,00000004,00000005 self=00000005 run=-");
     assert_true(marker_parse(&world.marker[4], step.text, strlen(step.text)));
     node_read(&membership.node[4], &world, 4, true);

@@ -16,7 +16,6 @@ static void change_marker(unsigned node, struct chance *chance)
         marker.group[3] = 'e';
     if (chance_per_mille(chance, 50))
         marker.max_ttl_ms = 500;
-    marker.scheme = MARKER_STRINGS + chance_pick(chance, 3);
     unsigned vacant = chance_pick(chance, nodes);
     if (chance_per_mille(chance, 200) && strcmp(marker.places[vacant], marker.self) != 0)
         marker.places[vacant][0] = '\0';
@@ -98,7 +97,6 @@ static void check_voter(unsigned node)
         return;
     assert_true(trust->has_group && says_good_run(about));
     assert_int_equal(about->quarantine, TRUST_FINE);
-    assert_int_not_equal(about->marker.scheme, MARKER_MOVING);
     assert_true(marker_same_membership(&about->marker, &trust->group));
     assert_string_not_equal(trust_marker_expected(trust, node), "");
     for (unsigned other = 0; other < node; other++)
@@ -117,7 +115,6 @@ static void check_write(unsigned node, const struct instant *written_at)
     struct marker marker;
     trust_marker_to_write(&world.trust, node, text);
     assert_true(marker_parse(&marker, text, strlen(text)));
-    assert_true(about->has_marker ? marker.scheme == about->marker.scheme : marker.scheme != MARKER_MOVING);
     if (about->records) {
         assert_true(marker.generation >= about->marker.generation && marker.generation >= world.trust.group.generation);
         assert_string_equal(marker.self, about->marker.self);

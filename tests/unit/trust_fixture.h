@@ -43,11 +43,8 @@ static inline const char *run_of(unsigned number)
 /* Place i has the id 0000000<i + 1>. */
 static inline struct marker group_marker(unsigned places, uint32_t generation, unsigned self)
 {
-    struct marker marker = {.scheme = MARKER_STRINGS,
-                            .group = "00000000000000aa",
-                            .generation = generation,
-                            .max_ttl_ms = MAX_TTL_MS,
-                            .place_count = places};
+    struct marker marker = {
+        .group = "00000000000000aa", .generation = generation, .max_ttl_ms = MAX_TTL_MS, .place_count = places};
     for (unsigned i = 0; i < places; i++)
         snprintf(marker.places[i], sizeof marker.places[i], "%08x", i + 1);
     snprintf(marker.self, sizeof marker.self, "%08x", self + 1);

@@ -168,7 +168,6 @@ static void *read_or_write(void *argument)
     struct redlock_request request = {.resources = &resource, .resource_count = 1, .shared = !writes};
     struct redlock_terms patient = terms;
     patient.wait_ms = 60000;
-    patient.unfenced = true; /* some nodes keep tokens in strings here */
     for (unsigned round = 0; round < ROUNDS; round++) {
         struct redlock_held *held = NULL;
         char why[256];

@@ -47,7 +47,8 @@ static void key_deletion_begin(unsigned port, double share, int64_t silence_ns)
     deletion =
         key_deletion_open(&(struct key_deletion_options){.loop = loop,
                                                          .node = {.name = "node", .host = "127.0.0.1", .port = port},
-                                                         .prefixes = {"mine:"},
+                                                         .prefix = "mine:",
+                                                         .set = "shared",
                                                          .unlinks = true,
                                                          .share = share,
                                                          .deadline = instant_after(instant_now(), 3600 * NS_PER_S),
@@ -60,13 +61,15 @@ static void key_deletion_begin(unsigned port, double share, int64_t silence_ns)
 TEST(a_walk_goes_on_for_as_long_as_there_are_answers)
 {
     free(redis_server_command(
-        server, "EVAL \"for i = 1, 3000 do redis.call('SET', (i %% 2 == 0 and 'mine:' or 'other:') .. i, 1) end\" 0"));
+        server, "EVAL \"for i = 1, 3000 do redis.call('SET', (i %% 2 == 0 and 'mine:' or 'other:') .. i, 1) "
+                "redis.call('ZADD', 'shared', i, (i %% 3 == 0 and 'mine:' or 'other:mine:') .. i) end\" 0"));
     key_deletion_begin(redis_server_port(server), 1e-6, SILENCE_NS);
     assert_string_equal(key_deletion_state(deletion)->trouble, "");
     assert_true(key_deletion_state(deletion)->is_clean);
-    assert_int_equal(key_deletion_state(deletion)->deleted, 1500);
+    assert_int_equal(key_deletion_state(deletion)->deleted, 1500 + 1000);
     assert_int_equal(key_deletion_state(deletion)->left, 0);
-    assert_int_equal(queue_probe_number(server, "DBSIZE"), 1500);
+    assert_int_equal(queue_probe_number(server, "DBSIZE"), 1500 + 1);
+    assert_int_equal(queue_probe_number(server, "ZCARD shared"), 2000);
 }
 
 TEST(a_node_that_is_not_there_is_not_waited_for)

@@ -123,15 +123,12 @@ TEST(who_leaves_when_it_is_busy_asks_once)
 
 /* --- quiet releases ----------------------------------------------------------------------------------------------- */
 
-/* Where all nodes keep their fences in sets, a release asks for one key whether anybody listens. Whoever waits keeps
+/* A release asks for one key whether anybody listens. Whoever waits keeps
  * that key, and is woken by the first release as by those after it: by its own tries it would come 20 seconds later. */
 TEST(a_release_that_finds_a_listener_wakes_it)
 {
     struct lock_probe patient;
     struct redlock_terms waiting = quick_terms(60000, 1000);
-    lock_cluster_scheme(&cluster, MARKER_SET);
-    group_end();
-    group_start();
     waiting.wait_ms = 600000;
     waiting.retry_delay_ms = 20000;
     lock_probe_create(&patient, loop, other_group, &waiting);

@@ -69,21 +69,6 @@ TEST(a_node_that_fails_to_delete_keeps_no_other_from_it)
                lock_cluster_holders(&cluster, "lock:r") == 0 && lock_cluster_holders(&cluster, "lock:s") == QUORUM);
 }
 
-/* Releases of several locks read their values by one command, which users of earlier versions may not have. */
-TEST(a_user_without_the_right_to_mget_releases)
-{
-    lock_cluster_scheme(&cluster, MARKER_STRINGS);
-    group_end();
-    group_start();
-    for (unsigned i = 0; i < NODES; i++)
-        assert_string_equal(lock_cluster_ask(&cluster, i, "ACL SETUSER default -mget"), "OK");
-    have("r");
-    assert_int_equal(lock_probe_release(&mine), REDLOCK_RELEASED);
-    loop_await(loop, lock_cluster_holders(&cluster, "lock:r") == 0);
-    for (unsigned i = 0; i < NODES; i++)
-        assert_string_equal(lock_cluster_ask(&cluster, i, "ACL SETUSER default +mget"), "OK");
-}
-
 /* --- extensions ------------------------------------------------------------------------------------------------- */
 
 static int64_t deadline(void)

@@ -60,25 +60,14 @@ static unsigned established(const char *resource, uint64_t token)
 /* --- what a token is -------------------------------------------------------------------------------------------- */
 
 /* E44: written as a decimal string, every digit of it; Lua's own text of the number would be 1.78e+15. */
-TEST(a_counter_is_the_token_in_digits_with_a_ttl_that_every_grant_renews)
+TEST(a_counter_is_the_token_in_digits)
 {
     char digits[32];
     snprintf(digits, sizeof digits, "%llu", (unsigned long long)acquire(&mine, "r"));
     loop_await(loop, lock_cluster_holders(&cluster, "lock:r") == NODES);
     for (unsigned i = 0; i < NODES; i++)
         assert_string_equal(lock_cluster_fence(&cluster, i, "lock:r"), digits);
-    for (unsigned i = 0; i < NODES; i++) {
-        if (lock_group_scheme(i) == MARKER_SET)
-            continue;
-        long long left = strtoll(lock_cluster_ask(&cluster, i, "PTTL hf:fence:lock:r"), NULL, 10);
-        assert_in_range(left, 6LL * 24 * 3600 * 1000, 7LL * 24 * 3600 * 1000);
-        assert_string_equal(lock_cluster_ask(&cluster, i, "PEXPIRE hf:fence:lock:r 60000"), "1");
-    }
     release(&mine);
-    cycle(&mine, "r");
-    for (unsigned i = 0; i < NODES; i++)
-        loop_await(loop, lock_group_scheme(i) == MARKER_SET ||
-                             strtoll(lock_cluster_ask(&cluster, i, "PTTL hf:fence:lock:r"), NULL, 10) > 60000);
 }
 
 TEST(an_extension_changes_no_token)
@@ -105,7 +94,7 @@ TEST(an_unfenced_lock_has_none_and_leaves_no_counter)
     assert_true(acquire(&bare, "r s") == 0);
     release(&bare);
     lock_probe_destroy(&bare);
-    assert_int_equal(lock_cluster_holders(&cluster, "hf:fence:lock:r hf:fence:lock:s hf:fences"), 0);
+    assert_int_equal(lock_cluster_holders(&cluster, "hf:fences"), 0);
 }
 
 TEST(several_resources_have_one_token_above_all_of_their_counters)
@@ -245,7 +234,7 @@ static void floor_is(const char *set)
 TEST(a_node_whose_floor_is_a_list_has_no_vote)
 {
     floor_is("RPUSH hf:fences:floor 1");
-    loop_await(loop, redlock_group_voters(group) < QUORUM); /* some keep them in strings */
+    loop_await(loop, redlock_group_voters(group) < QUORUM);
     assert_int_equal(lock_probe_acquire(&mine, "r"), REDLOCK_NO_QUORUM);
     assert_contains(mine.reason, "(bad_fences)");
     floor_is("SET hf:fences:floor 1700000000000000");
@@ -277,9 +266,6 @@ TEST(a_long_name_has_a_short_entry)
 /* All ask at one moment, with one proposal: the locks of a call whose fence is as high already get a higher token. */
 TEST(a_proposal_that_is_no_news_is_counted_on)
 {
-    lock_cluster_scheme(&cluster, MARKER_SET);
-    group_end();
-    group_start();
     for (unsigned i = 0; i < NODES; i++)
         fence_set(i, "r", HIGH);
     struct lock_probe neighbour;
@@ -304,7 +290,7 @@ static const char *const unusable[] = {
 static void fence_spoil(unsigned first_nodes, const char *text)
 {
     for (unsigned i = 0; i < NODES; i++)
-        lock_cluster_ask(&cluster, i, "DEL hf:fence:lock:r hf:fences");
+        lock_cluster_ask(&cluster, i, "DEL hf:fences");
     for (unsigned i = 0; i < first_nodes; i++)
         lock_cluster_fence_put(&cluster, i, "lock:r", text);
 }
@@ -360,16 +346,13 @@ TEST(one_bad_counter_does_not_harm_others_in_the_same_call)
     release(&mine);
 }
 
-/* By the script for the set, which is told no ttl of fences, or by that for strings. */
 static uint64_t granted_by_hand(const struct redis_script *script, const char *key, uint64_t proposal)
 {
-    bool is_set = strstr(script->name, "_set") != NULL;
-    unsigned node = is_set ? 0 : 1;
     char marker[MARKER_TEXT_MAX];
-    snprintf(marker, sizeof marker, "%s", lock_cluster_ask(&cluster, node, "GET " MARKER_KEY));
+    snprintf(marker, sizeof marker, "%s", lock_cluster_ask(&cluster, 0, "GET " MARKER_KEY));
     const char *reply =
-        lock_cluster_ask(&cluster, node, "EVALSHA %s 2 " MARKER_KEY " %s \"%s\" %llu 5000 %llu %s v", script->sha1, key,
-                         marker, (unsigned long long)TOKENS_END, (unsigned long long)proposal, is_set ? "" : "60000");
+        lock_cluster_ask(&cluster, 0, "EVALSHA %s 2 " MARKER_KEY " %s \"%s\" %llu 5000 %llu v", script->sha1, key,
+                         marker, (unsigned long long)TOKENS_END, (unsigned long long)proposal);
     if (reply[0] != '0' || strchr(reply, '+') == NULL)
         fail_msg("not granted: %s", reply);
     for (unsigned word = 0; word < 3; word++) /* the code and the time */
@@ -387,16 +370,12 @@ TEST(a_proposal_far_ahead_is_cut_to_a_minute_from_now)
 {
     const uint64_t minute = UINT64_C(60000000);
     uint64_t before = now_us();
-    const struct redis_script *const each[] = {&redlock_script_grant, &redlock_script_grant_set},
-                                     *const all[] = {&redlock_script_grant_all, &redlock_script_grant_all_set};
-    for (unsigned i = 0; i < 2; i++) {
-        uint64_t token = granted_by_hand(each[i], "lock:r", HIGH);
-        assert_in_range(token, before + minute, now_us() + minute);
-        token = granted_by_hand(all[i], "lock:s", HIGH);
-        assert_in_range(token, before + minute, now_us() + minute);
-        token = granted_by_hand(each[i], "lock:t", before - minute);
-        assert_int_equal(token, before - minute);
-    }
+    uint64_t token = granted_by_hand(&redlock_script_grant_set, "lock:r", HIGH);
+    assert_in_range(token, before + minute, now_us() + minute);
+    token = granted_by_hand(&redlock_script_grant_all_set, "lock:s", HIGH);
+    assert_in_range(token, before + minute, now_us() + minute);
+    token = granted_by_hand(&redlock_script_grant_set, "lock:t", before - minute);
+    assert_int_equal(token, before - minute);
 }
 
 RUN_GROUP(one_cluster_set_up, one_cluster_tear_down, lock_set_up, lock_tear_down)

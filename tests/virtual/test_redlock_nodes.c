@@ -248,11 +248,9 @@ TEST(a_group_is_made_of_strangers)
         assert_true(marker_same_membership(&marker, &first));
         assert_string_equal(marker.self, first.places[i]);
         assert_string_equal(marker.run, expected.run);
-        assert_true(marker.scheme == MARKER_SET);
         assert_string_equal(view->id, marker.self);
         assert_string_equal(view->group, first.group);
         assert_string_equal(view->run_id, expected.run);
-        assert_string_equal(view->fences, "set");
         assert_string_equal(view->eviction, "noeviction");
         assert_string_equal(view->trouble, "");
         assert_true(view->generation == 1 && view->is_reached && view->quarantine_left_ms == 0);
@@ -260,20 +258,6 @@ TEST(a_group_is_made_of_strangers)
     }
     assert_string_equal(ask(0, "TTL " MARKER_KEY), "-1");
     assert_null(redlock_nodes_view(nodes, 3));
-}
-
-/* Where clients of earlier versions left fences, they go on with them. */
-TEST(a_new_group_keeps_the_fences_that_are_there)
-{
-    ask(1, "SET hf:fence:lock:x 17");
-    expect(init((struct redlock_group_terms){.max_ttl_ms = 1000}), REDLOCK_NODES_DONE, "");
-    assert_true(marker_of(0).scheme == MARKER_SET && marker_of(1).scheme == MARKER_STRINGS);
-    assert_string_equal(redlock_nodes_view(nodes, 1)->fences, "strings");
-    for (unsigned i = 0; i < MEMBERS; i++)
-        ask(i, "DEL " MARKER_KEY);
-    expect(init((struct redlock_group_terms){.max_ttl_ms = 1000, .in_strings = true}), REDLOCK_NODES_DONE, "");
-    for (unsigned i = 0; i < MEMBERS; i++)
-        assert_true(marker_of(i).scheme == MARKER_STRINGS);
 }
 
 TEST(a_group_is_made_once)
@@ -371,7 +355,6 @@ TEST(what_is_no_marker_is_told)
     expect(look(), REDLOCK_NODES_DONE, "lock1: Something else is under the key hf:lock:group");
     expect_node(0, "excluded", "bad_marker");
     assert_string_equal(redlock_nodes_view(nodes, 0)->group, "");
-    assert_string_equal(redlock_nodes_view(nodes, 0)->fences, "");
     expect(heal(true), REDLOCK_NODES_REFUSED, "lock1: Something else is under the key hf:lock:group");
 }
 
@@ -391,7 +374,6 @@ TEST(numbers_of_nodes_and_ttls_have_bounds)
     expect(look(), REDLOCK_NODES_DONE, "");
     assert_false(redlock_nodes_group(nodes).has_group);
     expect(replace(0), REDLOCK_NODES_REFUSED, "only a node of a lock group can be replaced");
-    expect(redlock_nodes_upgrade(nodes, NULL), REDLOCK_NODES_REFUSED, "one lock node alone has no marker");
 }
 
 /* A node that refuses to be written: the others are as they were. */

@@ -131,16 +131,14 @@ TEST(a_node_that_was_away_for_longer_than_the_ttl_gets_nothing)
 TEST(a_node_whose_fence_is_higher_gets_nothing)
 {
     static const char *const commands[] = {
-        "'SET','hf:fence:lock:r',n",      "'SET','hf:fence:lock:r','text'", "'RPUSH','hf:fence:lock:r',n",
-        "'ZADD','hf:fences',n,'lock:r'",  "'RPUSH','hf:fences',n",          "'SET','hf:fences:floor',n",
+        "'ZADD','hf:fences',n,'lock:r'",
+        "'RPUSH','hf:fences',n",
+        "'SET','hf:fences:floor',n",
         "'SET','hf:fences:floor','text'",
     };
     for (size_t kind = 0; kind < sizeof commands / sizeof commands[0]; kind++) {
         lock_tear_down(NULL);
         lock_set_up(NULL);
-        lock_cluster_scheme(&cluster, strstr(commands[kind], "fences") != NULL ? MARKER_SET : MARKER_STRINGS);
-        group_end();
-        group_start();
         terms_change(SHORT_TTL_MS, false);
         char command[128];
         snprintf(command, sizeof command, "local n = '%llu' redis.call(%s)", (unsigned long long)hold("r") + 1,
@@ -162,7 +160,7 @@ TEST(a_node_whose_fence_is_ours_or_lower_gets_the_key_back)
              (unsigned long long)hold("r"));
     loop_await(loop, lock_cluster_holders(&cluster, "lock:r") == NODES);
     forget_but(0, command);
-    forget_but(1, "redis.call('SET','hf:fence:lock:r','7')");
+    forget_but(1, "redis.call('ZADD','hf:fences','7','lock:r')");
     loop_await(loop, lock_cluster_holders(&cluster, "lock:r") == NODES || mine.losses > 0);
     let_go(REDLOCK_RELEASED);
 }
@@ -209,8 +207,8 @@ TEST(a_deleted_key_is_not_planted_again)
 static const char *planted_by_hand(const char *marker, const char *value, unsigned token, const char *deadline)
 {
     static char outcome[4];
-    const char *reply = lock_cluster_ask(&cluster, 0, "EVALSHA %s 2 " MARKER_KEY " lock:r \"%s\" %s %s %u 60000 60000",
-                                         redlock_script_replant.sha1, marker, deadline, value, token);
+    const char *reply = lock_cluster_ask(&cluster, 0, "EVALSHA %s 2 " MARKER_KEY " lock:r \"%s\" %s %s %u 60000",
+                                         redlock_script_replant_set.sha1, marker, deadline, value, token);
     size_t length = strlen(reply);
     while (length > 1 && reply[length - 1] == '\n')
         length--;

@@ -11,13 +11,6 @@
 
 enum { TTL_MS = 10000, TURN_MS = 200 };
 
-static int in_sets(void **state)
-{
-    waiting_set_up(state);
-    lock_cluster_scheme(&cluster, MARKER_SET);
-    return 0;
-}
-
 static struct lock_probe *reader(unsigned of_process, int64_t wait_ms)
 {
     struct lock_probe *probe = waiter(of_process, wait_ms);
@@ -448,24 +441,6 @@ TEST(a_reader_has_no_less_than_what_was_dropped)
     assert_int_equal(acquire(reader(0, 0), "r"), UINT64_C(4000000000000000));
 }
 
-TEST(where_tokens_are_kept_in_strings_a_reader_needs_none)
-{
-    lock_cluster_scheme(&cluster, MARKER_STRINGS);
-    struct lock_probe *fenced = reader(0, 0);
-    assert_int_equal(lock_probe_acquire(fenced, "r"), REDLOCK_INVALID);
-    assert_contains(fenced->reason, "keep tokens in a set");
-    assert_int_equal(fenced->attempts, 1);
-    struct redlock_terms terms = quick_terms(TTL_MS, 1);
-    terms.unfenced = true;
-    for (unsigned i = 0; i < 2; i++) {
-        struct lock_probe *unfenced = &waiters[waiter_count++];
-        lock_probe_create(unfenced, loop, process(i), &terms);
-        unfenced->shared = true;
-        assert_int_equal(acquire(unfenced, "r"), 0);
-    }
-    assert_int_equal(lock_probe_acquire(waiter(2, 0), "r"), REDLOCK_BUSY);
-}
-
 /* --- a node that forgets ------------------------------------------------------------------------------------------ */
 
 static void forget_first(unsigned nodes)
@@ -564,4 +539,4 @@ TEST(a_reader_has_no_less_than_what_nodes_forgot_in_part)
     assert_true(acquire(one, "r") >= second);
 }
 
-RUN_GROUP(one_cluster_set_up, one_cluster_tear_down, in_sets, waiting_tear_down)
+RUN_GROUP(one_cluster_set_up, one_cluster_tear_down, waiting_set_up, waiting_tear_down)

@@ -20,14 +20,14 @@
 #include "worker/config/suggest.h"
 #include "worker/config/node_options.h"
 
-enum action { ACTION_LIST, ACTION_INIT, ACTION_HEAL, ACTION_UPGRADE, ACTION_REPLACE, ACTIONS };
-static const char *const action_names[ACTIONS] = {"list", "init", "heal", "upgrade", "replace"};
+enum action { ACTION_LIST, ACTION_INIT, ACTION_HEAL, ACTION_REPLACE, ACTIONS };
+static const char *const action_names[ACTIONS] = {"list", "init", "heal", "replace"};
 
 struct nodes_command {
     enum action action;
     struct origin origin;
     struct nodes_login login;
-    bool as_json, keeps_keys, in_strings, waits, has_max_ttl;
+    bool as_json, keeps_keys, waits, has_max_ttl;
     int64_t max_ttl_ns, wait_ns;
     struct instant until; /* heal gives up then */
     char **names;         /* what follows the action */
@@ -44,8 +44,6 @@ static const struct option_row options[] = {
      .offset = AT(max_ttl_ns), .given = GIVEN(AT(has_max_ttl))},
     {OPTION_FLAG, 0, "keep-keys", NULL, "init: the nodes hold locks already; each starts in quarantine",
      .offset = AT(keeps_keys)},
-    {OPTION_FLAG, 0, "strings", NULL, "init: clients of earlier versions are to vote: no sorted sets before `upgrade`",
-     .offset = AT(in_strings)},
     {OPTION_DURATION, 'w', "wait", "[=DURATION]",
      "heal: wait for what takes time, one longest ttl or more; at most so long", .offset = AT(wait_ns),
      .given = GIVEN(AT(waits))},
@@ -127,8 +125,7 @@ static int list(struct nodes_command *command)
 static int init(struct nodes_command *command)
 {
     struct redlock_group_terms terms = {.max_ttl_ms = ms_from_ns(command->max_ttl_ns),
-                                        .keep_keys = command->keeps_keys,
-                                        .in_strings = command->in_strings};
+                                        .keep_keys = command->keeps_keys};
     sigset_t signals, before;
     sigemptyset(&signals);
     sigaddset(&signals, SIGINT);
@@ -188,27 +185,6 @@ static int heal(struct nodes_command *command)
         complain_reason(command);
     if (end == REDLOCK_NODES_WAITING && !command->waits)
         command_complain(&command_nodes, "say --wait to wait for it");
-    return exit_code_of(end);
-}
-
-static int upgrade(struct nodes_command *command)
-{
-    bool wanted[REDLOCK_NODES_MAX];
-    if (!names_read(command, wanted))
-        return EXIT_CODE_FAILURE;
-    redlock_nodes_watch(command->session.nodes, show_progress, command);
-    enum redlock_nodes_end end = redlock_nodes_upgrade(command->session.nodes, wanted);
-    line_end(command);
-    for (unsigned i = 0; !command->as_json && i < command->config->lock_node_count; i++) {
-        const struct redlock_node_view *view = redlock_nodes_view(command->session.nodes, i);
-        if (view->fences_moved > 0)
-            printf("%s: %llu fences moved\n", view->name, (unsigned long long)view->fences_moved);
-    }
-    if (end == REDLOCK_NODES_DONE || command->as_json)
-        show(command);
-    complain_reason(command); /* also of what stayed where it was */
-    if (end != REDLOCK_NODES_DONE)
-        command_complain(&command_nodes, "run the same command again: it goes on");
     return exit_code_of(end);
 }
 
@@ -300,8 +276,8 @@ static int misuse_find(const struct nodes_command *command)
     if (command->action <= ACTION_INIT && command->name_count > 0)
         return command_misused(&command_nodes, "%s takes no names: it is about all lock nodes",
                                action_names[command->action]);
-    if (command->action != ACTION_INIT && (command->has_max_ttl || command->keeps_keys || command->in_strings))
-        return command_misused(&command_nodes, "--max-ttl, --keep-keys and --strings belong to init");
+    if (command->action != ACTION_INIT && (command->has_max_ttl || command->keeps_keys))
+        return command_misused(&command_nodes, "--max-ttl and --keep-keys belong to init");
     if (command->action != ACTION_HEAL && command->waits)
         return command_misused(&command_nodes, "--wait belongs to heal");
     return EXIT_CODE_OK;
@@ -313,7 +289,7 @@ static int command_read(struct nodes_command *command, int argc, char **argv)
     if (!command_line_read(&line, &command_nodes, argc, argv, command))
         return line.exit_code;
     if (line.argument_count > 0 && !action_take(command, line.arguments[0]))
-        return command_misused(&command_nodes, "there is no 'nodes %s': it is list, init, heal, upgrade or replace",
+        return command_misused(&command_nodes, "there is no 'nodes %s': it is list, init, heal or replace",
                                line.arguments[0]);
     command->names = line.arguments + 1;
     command->name_count = line.argument_count > 0 ? line.argument_count - 1 : 0;
@@ -333,7 +309,7 @@ static int prepare(struct nodes_command *command)
 
 static int run(int argc, char **argv)
 {
-    static int (*const actions[ACTIONS])(struct nodes_command *) = {list, init, heal, upgrade, replace};
+    static int (*const actions[ACTIONS])(struct nodes_command *) = {list, init, heal, replace};
     struct nodes_command command = {
         .action = ACTION_LIST, .origin.takes_lock_nodes = true, .wait_ns = INT64_MAX, .until = INSTANT_NEVER};
     int code = command_read(&command, argc, argv);
@@ -353,8 +329,8 @@ static int run(int argc, char **argv)
 
 const struct command command_nodes = {
     .name = "nodes",
-    .summary = "show the lock nodes and who votes; init, heal, upgrade or replace them",
-    .arguments = "[list | init | heal [NODE...] | upgrade [NODE...] | replace NODE ADDRESS]",
+    .summary = "show the lock nodes and who votes; init, heal or replace them",
+    .arguments = "[list | init | heal [NODE...] | replace NODE ADDRESS]",
     .about =
         "A lock is held when a majority of the lock nodes says so, which is worth nothing when a node of that\n"
         "majority forgets it. So three or more lock nodes form a group that knows its members, and a node that may\n"
@@ -375,13 +351,6 @@ const struct command command_nodes = {
         "quarantines and writes it down, brings members up to date that a replacement did not reach, and lets a node\n"
         "in again that lost its marker. Exit status: 0 they all vote; 75 not yet; 1 something else is wrong.\n"
         "\n"
-        "`upgrade` moves the counters of fencing tokens (fences) of all nodes, or of those that are named, from one\n"
-        "string each into one sorted set a node, which costs less memory and time: for a group that an earlier "
-        "version\n"
-        "made, once every worker and program has this one. Locks are taken and held meanwhile. One node after the\n"
-        "other, each without its vote while its fences are moved, and only while all others vote. When it is\n"
-        "interrupted, the same command goes on. Exit status: 0 all have the set; 75 or 1 as for `list`.\n"
-        "\n"
         "`replace` puts another, empty server into the place of a node, which may be dead: first the place is made\n"
         "vacant, then, one longest ttl later, the new server gets it, so that any two majorities have a node in\n"
         "common all the time. ADDRESS is host:port, an address as for --node, or the path of a socket; what it does\n"
@@ -390,9 +359,8 @@ const struct command command_nodes = {
         "\n"
         "JSON: group, generation, max_ttl (seconds), vacant, voters, quorum, nodes: a list of name, address, reached,\n"
         "votes, state, reason, advice, trouble, quarantine_left (seconds), group, id, generation, run_id, eviction,\n"
-        "latency and clock_ahead (seconds), fences (strings, moving, set), fences_moved (by this upgrade),\n"
-        "fence_count and fence_floor (of a set: its entries, and the highest token that was forgotten); null is\n"
-        "not known. Of replace: replaced, by.\n",
+        "latency and clock_ahead (seconds), fence_count (tokens that the node remembers) and fence_floor (the highest\n"
+        "that it forgot); null is not known. Of replace: replaced, by.\n",
     .examples = "  holdfast nodes\n"
                 "  holdfast nodes init\n"
                 "  holdfast nodes heal --wait lock2\n"

@@ -625,7 +625,6 @@ static void key_take(struct orphans *orphans, const char *key)
                  {keys->unique_prefix, false, false},
                  {keys->receipt_prefix, false, false},
                  {"hf:2:", false, false},
-                 {"hf:fence:", false, false}, /* of locks, where one server is for everything */
                  {"hf:lock:", false, false},
                  {keys->former_claims_prefix, false, false},
                  {keys->former_bell_prefix, false, false},
@@ -747,9 +746,6 @@ static const struct doctor_kind lock_node_quarantined = {
 static const struct doctor_kind lock_node_excluded = {
     "lock-node-excluded", DOCTOR_ERROR, "It has no vote until somebody does something; fewer of the others may fail.",
     "See `holdfast nodes`, and docs/lock-nodes.md."};
-static const struct doctor_kind lock_fences_in_strings = {
-    "lock-fences-in-strings", DOCTOR_NOTE, "One sorted set a node costs less memory and time.",
-    "When no worker and no program of an earlier version is left: `holdfast nodes upgrade`."};
 static const struct doctor_kind lock_place_vacant = {
     "lock-place-vacant", DOCTOR_WARNING, "A place in the lock group is nobody's: one node less may fail.",
     "Finish what was begun: `holdfast nodes replace`, or `heal --wait`, again."};
@@ -826,8 +822,6 @@ static void group_judge(struct doctor *doctor, const struct redlock_nodes *nodes
         const struct redlock_node_view *view = redlock_nodes_view(nodes, i);
         if (!view->votes && strcmp(view->state, "unseen") != 0)
             member_judge(doctor, view);
-        if (strcmp(view->fences, "strings") == 0)
-            doctor_find(doctor, &lock_fences_in_strings, "%s keeps its fences in one string each", view->name);
     }
 }
 

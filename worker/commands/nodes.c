@@ -201,8 +201,6 @@ static void node_put(const struct redlock_node_view *view, struct printer *out)
                  (double)view->latency_us / 1000);
     clock_put(view, out);
     printer_text(out, ".ID", NULL, printer_known(view->id));
-    printer_text(out, NULL, "fences", printer_known(view->fences));
-    printer_number(out, NULL, "fences_moved", (int64_t)view->fences_moved);
     printer_number(out, NULL, "fence_count", view->has_fence_count ? (int64_t)view->fence_count : -1);
     printer_number(out, NULL, "fence_floor", view->has_fence_count ? (int64_t)view->fence_floor : -1);
     printer_row_end(out);
@@ -224,27 +222,19 @@ static void verdicts_print(const struct redlock_nodes *nodes, unsigned count)
     buffer_fini(&text);
 }
 
-/* Nodes that have not left the strings, or are on the way. */
 static void fences_print(const struct redlock_nodes *nodes, unsigned count)
 {
-    unsigned sets = 0, strings = 0, moving = 0;
+    bool is_known = false;
     uint64_t most = 0, floor = 0;
     char number[HUMAN_TEXT_MAX];
     for (unsigned i = 0; i < count; i++) {
         const struct redlock_node_view *view = redlock_nodes_view(nodes, i);
-        const char *fences = view->fences;
         most = view->fence_count > most ? view->fence_count : most;
         floor = view->fence_floor > floor ? view->fence_floor : floor;
-        sets += strcmp(fences, "set") == 0;
-        strings += strcmp(fences, "strings") == 0;
-        moving += strcmp(fences, "moving") == 0;
+        is_known |= view->has_fence_count;
     }
-    if (strings + moving > 0)
-        printf("fences: in strings on %u node%s, in a sorted set on %u. When no worker and no program of an earlier "
-               "version is left, run `holdfast nodes upgrade`.\n",
-               strings + moving, human_plural(strings + moving), sets);
-    else if (sets > 0)
-        printf("fences: in one sorted set a node; the largest has %s; highest floor %llu\n",
+    if (is_known)
+        printf("fences: the most that a node remembers are %s; highest floor %llu\n",
                human_count((int64_t)most, number), (unsigned long long)floor);
 }
 

@@ -122,7 +122,6 @@ struct config_lock {
     char *prefix;
     int64_t park_delay_ns;
     bool fence;
-    int64_t fence_ttl_ns;
     int64_t fence_memory;
     int64_t max_hold_ns; /* 0 = no limit */
     unsigned hand_over_tasks;

@@ -373,11 +373,8 @@ static const struct config_key lock_keys[] = {
     {KEY("fence", CONFIG_FLAG, fence, "true", 0, 0), .is_reloadable = true,
      .help = "Whether locks have fencing tokens (docs/fencing.md). Without them locks are cheaper, and good for "
              "efficiency only."},
-    {KEY("fence_ttl", CONFIG_DURATION, fence_ttl_ns, "7d", 3600 * NS_PER_S, DAYS(3653)),
-     .help = "How long a lock node that keeps tokens in strings remembers one after it was granted: more than the "
-             "longest hold."},
     {KEY("fence_memory", CONFIG_SIZE, fence_memory, "64MiB", MIB, 64 * GIB),
-     .help = "About how much memory the tokens take on a lock node that keeps them in a set (docs/lock-nodes.md). The "
+     .help = "About how much memory the tokens take on a lock node (docs/lock-nodes.md). The "
              "lowest are forgotten first, and new ones begin above all that were forgotten."},
     {KEY("max_hold", CONFIG_DURATION, max_hold_ns, "0s", 0, DAYS(3653)), .is_reloadable = true,
      .help = "A lock is lost after this time, however often it was extended, and its task fails. 0s: no limit. "

@@ -119,12 +119,10 @@ struct redlock_options lock_setup_options(const struct config *config, const cha
     return (struct redlock_options){.nodes = nodes,
                                     .node_count = config->lock_node_count,
                                     .key_prefix = config->lock.prefix,
-                                    .fence_ttl_ms = ms_from_ns(config->lock.fence_ttl_ns),
                                     .fence_memory = (size_t)config->lock.fence_memory,
                                     .drift_factor = config->lock.drift_factor,
                                     .client_name = identity,
-                                    .is_guest = config->lock.is_guest,
-                                    .has_own_resources = config->lock.is_guest};
+                                    .is_guest = config->lock.is_guest};
 }
 
 bool lock_setup_terms(const struct config *config, struct redlock_terms *terms, struct error *error)

@@ -1,21 +1,11 @@
--- As grant_all.lua, with a token, on a node that keeps its fences in the set hf:fences. KEYS: the marker, then the keys.
--- ARGV: as in grant_set.lua, with one value, and at most one that it may replace. Returns what grant_all.lua does.
+-- As grant_all.lua, with a token. KEYS: the marker, then the keys. ARGV: as in grant_set.lua, with one value, and at
+-- most one that it may replace. Returns what grant_all.lua does, and the token behind it; or "#" if the fence of a key
+-- is no usable token. All keys get one token, above all of their last ones.
 -- include: fences.lua
 -- include: deadline.lua
 -- include: fence_member.lua
 -- include: fence_scores.lua
-local old, replaced = ARGV[6], 0
-for i = 2, #KEYS do
-    local key = KEYS[i]
-    local held = redis.pcall('GET', key)
-    if held and held == old then
-        replaced = replaced + 1
-    elseif held then
-        local where = '@' .. (i - 2)
-        -- include: refusal.lua
-        return '0 ' .. stamp .. ' ' .. refusal
-    end
-end
+-- include: free_or_replaced.lua
 local highest = highest_fence()
 if not highest then
     return '0 ' .. stamp .. ' #'

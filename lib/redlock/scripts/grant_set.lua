@@ -1,4 +1,4 @@
--- As grant.lua, with tokens, on a node that keeps its fences in the set hf:fences. KEYS: the marker, then one key a
+-- As grant.lua, with tokens: the fences of a node are in the set hf:fences. KEYS: the marker, then one key a
 -- lock. ARGV: marker text, deadline in microseconds of this node's clock, ttl in milliseconds, proposed fencing token,
 -- then one value a key, then for the first keys, or all, or none of them, the old value that this one may replace ("" =
 -- none). Returns what grant.lua does.

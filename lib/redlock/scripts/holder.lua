@@ -15,18 +15,12 @@ elseif not held then
 elseif #held > tonumber(ARGV[1]) then
     kind, held = '2', tostring(#held)
 end
--- A node keeps its fences in one of two places; what it has in the other is older.
-local highest = ''
-for _, fence in ipairs({
-    redis.pcall('GET', 'hf:fence:' .. KEYS[1]) or '',
-    redis.pcall('ZSCORE', 'hf:fences', member_of(KEYS[1])) or '',
-}) do
-    if type(fence) == 'table' and not string.find(fence.err, 'WRONGTYPE', 1, true) then
+local fence = redis.pcall('ZSCORE', 'hf:fences', member_of(KEYS[1])) or ''
+if type(fence) == 'table' then
+    if not string.find(fence.err, 'WRONGTYPE', 1, true) then
         return fence
     end
-    if type(fence) == 'string' and (tonumber(fence) or 0) >= (tonumber(highest) or 0) then
-        highest = fence
-    end
+    fence = ''
 end
 local readers = {}
 if held == 'hf:shared' then
@@ -40,4 +34,4 @@ if held == 'hf:shared' then
         end
     end
 end
-return {kind, held, redis.call('PTTL', KEYS[1]), highest, readers}
+return {kind, held, redis.call('PTTL', KEYS[1]), fence, readers}

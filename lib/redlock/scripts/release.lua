@@ -2,12 +2,7 @@
 -- in one call. Returns one character a key: 1 deleted, 0 gone already, 2 another owner's.
 -- ARGV[#KEYS + i] is the channel on which to announce that the key is free, "" for none; a deleted key is announced if
 -- anybody listens. That is a hint: if the user may not publish it, the release works all the same.
-local held = redis.pcall('MGET', unpack(KEYS))
-if held.err then -- a user with the rights of an earlier version
-    for i, key in ipairs(KEYS) do
-        held[i] = redis.pcall('GET', key)
-    end
-end
+local held = redis.call('MGET', unpack(KEYS))
 local answer, ours, told, question = {}, {}, {}, {'PUBSUB', 'NUMSUB'}
 for i, key in ipairs(KEYS) do
     if held[i] == ARGV[i] then

@@ -1,13 +1,7 @@
 -- As release.lua, while no process is known to listen for releases. KEYS[i] belongs to ARGV[i]. Returns the same, and
 -- "w" behind it if the key hf:listeners shows that a process listens: then the caller announces.
 local keys, values = KEYS, ARGV -- names of their own are found at once
-local held = redis.pcall('MGET', 'hf:listeners', unpack(keys))
-if held.err then -- a user without the right to that key
-    held = {'?'}
-    for i, key in ipairs(keys) do
-        held[i + 1] = redis.pcall('GET', key)
-    end
-end
+local held = redis.call('MGET', 'hf:listeners', unpack(keys))
 local ours = 0
 for i = 1, #keys do
     if held[i + 1] == values[i] then

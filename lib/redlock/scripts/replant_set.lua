@@ -1,6 +1,7 @@
--- As replant.lua, on a node that keeps its fences in the set hf:fences. KEYS: the marker, then the keys. ARGV: marker
+-- Gives the keys of a lock back to a node that forgot them: all or none. KEYS: the marker, then the keys. ARGV: marker
 -- text, the deadline in microseconds of this node's clock, until which the node would have kept the keys, then value,
--- token and ttl in milliseconds. Returns what replant.lua does.
+-- token and ttl in milliseconds. Returns, behind "0" and the time, "1", or "0" if a key has another owner, or a fence
+-- shows that another owner was there meanwhile.
 -- include: fences.lua
 -- include: deadline.lua
 -- include: fence_member.lua

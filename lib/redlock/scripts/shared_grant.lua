@@ -1,5 +1,4 @@
--- Takes a shared lock of one or more keys, all or none, on a node that keeps its fences in the set hf:fences, or without
--- a token on any node. KEYS: the marker, then the keys. ARGV: marker text, deadline in microseconds of this node's
+-- Takes a shared lock of one or more keys, all or none. KEYS: the marker, then the keys. ARGV: marker text, deadline in microseconds of this node's
 -- clock, ttl in milliseconds, proposed fencing token ("" = no token), value.
 -- Returns what grant_all.lua does: a key with readers holds "hf:shared", and a key that is kept for a waiting writer
 -- counts as held by "hf:writer". The token is the highest that the keys have: readers do not count it up. Only where a

@@ -112,8 +112,6 @@ void lock_draw(uint64_t seed)
     schedule.is_crowded = schedule.has_readers && chance_mix(~seed) / 64 % 2 == 0;
     promises_derive();
     nodes_make();
-    schedule.in_strings =
-        schedule.node_count > 1 && chance_mix(seed * 2 + 2) % (schedule.profile == LOCK_WILD ? 2 : 4) == 0;
     schedule.is_minor = schedule.is_minor && schedule.node_count > 1;
     for (unsigned i = 0; i < schedule.client_count; i++)
         client_make(&schedule.clients[i], i);

@@ -37,8 +37,7 @@ void lock_group_make(void *argument)
 {
     (void)argument;
     struct redlock_nodes *nodes = nodes_open();
-    struct redlock_group_terms terms = {.max_ttl_ms = schedule.max_ttl_ns / NS_PER_MS,
-                                        .in_strings = schedule.in_strings};
+    struct redlock_group_terms terms = {.max_ttl_ms = schedule.max_ttl_ns / NS_PER_MS};
     schedule.is_made = redlock_nodes_init(nodes, &terms) == REDLOCK_NODES_DONE;
     if (!schedule.is_made)
         world_tell("no group: %s", redlock_nodes_reason(nodes));
@@ -48,7 +47,7 @@ void lock_group_make(void *argument)
 /* Only one operator at a time may change the members. */
 bool lock_is_operated(void)
 {
-    return schedule.is_replacing || schedule.is_upgrading || schedule.healed_at.ns == INSTANT_NEVER.ns;
+    return schedule.is_replacing || schedule.healed_at.ns == INSTANT_NEVER.ns;
 }
 
 /* The first pause for that reason counts. */
@@ -80,25 +79,6 @@ void lock_heal(void)
         return;
     schedule.healed_at = INSTANT_NEVER;
     lock_operator_start(heal_main, NULL);
-}
-
-static void upgrade_main(void *argument)
-{
-    (void)argument;
-    struct redlock_nodes *nodes = nodes_open();
-    enum redlock_nodes_end end = redlock_nodes_upgrade(nodes, NULL);
-    schedule.is_upgraded = end == REDLOCK_NODES_DONE;
-    schedule.is_upgrading = false;
-    world_tell("upgraded: %d %s", (int)end, redlock_nodes_reason(nodes));
-    redlock_nodes_close(nodes);
-}
-
-void lock_group_upgrade(void)
-{
-    if (lock_is_operated())
-        return;
-    schedule.is_upgrading = true;
-    lock_operator_start(upgrade_main, NULL);
 }
 
 void lock_group_look(void *argument)
@@ -284,10 +264,7 @@ void lock_operate(struct chance *draw)
         lock_heal();
         return;
     case 4:
-        if (schedule.in_strings)
-            lock_group_upgrade();
-        else
-            lock_operator_start(lock_group_look, NULL);
+        lock_operator_start(lock_group_look, NULL);
         return;
     case 5:
     case 6:

@@ -13,7 +13,6 @@
 #define HEAL_NS     (40 * NS_PER_S)
 #define LOOK_NS     (500 * NS_PER_MS)
 #define BACK_MAX_NS (1000 * NS_PER_S)
-#define UPGRADE_NS  (10 * NS_PER_S)    /* of a node: all clients have to know before the next */
 #define DOUBT_NS    (1500 * NS_PER_MS) /* until all have seen what happened */
 #define DRIFT_PPB   INT64_C(9900000)   /* hardly less than drift_factor */
 
@@ -209,41 +208,6 @@ static void votes_await(void)
         play_violated("liveness", "not all nodes have votes again");
 }
 
-/* Nobody takes a lock until the last node was moved. Tokens follow the clocks of the nodes: where these may jump, they
- * go back, and only what the nodes remember keeps the order. */
-static void quiet_begin(int64_t limit_ns)
-{
-    int64_t settle_ns = 3 * schedule.max_ttl_ns, back_ns = chance_scale(&schedule.chance, NS_PER_S, BACK_MAX_NS);
-    schedule.quiet_until = instant_after(world_time(), settle_ns + limit_ns);
-    for (unsigned i = 0; schedule.profile == LOCK_WILD && i < schedule.node_count; i++) {
-        schedule.nodes[i]->lost_at = world_time();
-        host_step_wall(schedule.nodes[i]->host, -back_ns);
-    }
-    run_for(settle_ns);
-}
-
-/* Tokens go on where they were. */
-static void upgrade_await(void)
-{
-    const struct lock_user *who = NULL;
-    int64_t limit_ns = schedule.node_count * UPGRADE_NS;
-    if (!schedule.in_strings || schedule.is_upgraded || play_is_violated())
-        return;
-    if (chance_pick(&schedule.chance, 2) == 0)
-        quiet_begin(limit_ns);
-    for (int64_t ns = 0; ns < limit_ns && !schedule.is_upgraded && !play_is_violated(); ns += STEP_NS) {
-        lock_group_upgrade();
-        run_for(STEP_NS);
-    }
-    if (!schedule.is_upgraded && schedule.is_exclusive)
-        play_violated("liveness", "the fences could not be moved since the trouble ended");
-    play_count(schedule.quiet_until.ns != 0 ? "upgraded in quiet" : "upgraded", schedule.is_upgraded);
-    run_for(instant_since(world_time(), schedule.quiet_until));
-    recovery_note();
-    if (!recovers_within(2 * schedule.max_ttl_ns + RECOVER_NS, &who) && !play_is_violated() && schedule.is_exclusive)
-        play_violated("liveness", "user %u.%u has got no lock since the upgrade", who->client->number, who->number);
-}
-
 static bool all_have_ended(void)
 {
     for (unsigned i = 0; i < schedule.client_count; i++)
@@ -279,7 +243,6 @@ void lock_schedule_play(uint64_t seed)
         trouble_play();
         recovery_await();
         votes_await();
-        upgrade_await();
     }
     end_await();
     play_lasted(instant_since(begun, world_time()));

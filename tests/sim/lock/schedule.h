@@ -111,10 +111,7 @@ struct lock_schedule {
     bool is_calm;      /* the trouble has ended: holds are short */
     bool is_quitting;  /* users take no more */
     bool is_made;      /* the group */
-    bool in_strings;   /* it keeps its fences as earlier versions do, until an operator upgrades it */
-    bool is_upgrading, is_upgraded;
-    struct instant quiet_until; /* nobody wants a lock before then */
-    bool is_minor;              /* trouble is at a minority of the nodes, and nowhere else */
+    bool is_minor;     /* trouble is at a minority of the nodes, and nowhere else */
 };
 
 extern struct lock_schedule lock_schedule; /* of this process */
@@ -148,7 +145,6 @@ void lock_group_make(void *argument);
 void lock_heal(void); /* unless somebody changes the members */
 void lock_group_replace(void *argument);
 void lock_group_look(void *argument);
-void lock_group_upgrade(void); /* unless somebody changes the members */
 void lock_node_move(unsigned index);
 void lock_node_move_end(unsigned index);
 

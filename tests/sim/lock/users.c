@@ -39,8 +39,6 @@ int64_t lock_user_hold_ns(struct lock_user *user)
 int64_t lock_user_rest_ns(struct lock_user *user)
 {
     int64_t ns = chance_below(&user->chance, user->client->terms.ttl_ms * NS_PER_MS);
-    if (instant_before(world_time(), lock_schedule.quiet_until))
-        return instant_since(world_time(), lock_schedule.quiet_until) + ns;
     if (lock_schedule.is_crowded && user->is_reader)
         return ns / 32;
     if (lock_schedule.is_calm && user->acquired > user->acquired_before)
@@ -64,13 +62,12 @@ static void place_wants(struct lock_user *user, struct redlock_request *request)
     user->resources = user->searches ? (1u << request->limit) - 1 : knows ? 1u << (place - 1) : 1;
 }
 
-/* Only nodes with a set have tokens for readers. In a crowd each user is one or the other. */
+/* In a crowd each user is one or the other. */
 static void share_wants(struct lock_user *user, struct redlock_request *request)
 {
-    bool has_tokens = lock_schedule.node_count > 1 && (!lock_schedule.in_strings || lock_schedule.is_upgraded);
     bool wants =
         lock_schedule.is_crowded ? (user->client->number + user->number) % 3 != 0 : chance_pick(&user->chance, 3) != 0;
-    user->is_reader = wants && user->client->kind != LOCK_FOREIGN && (has_tokens || user->client->terms.unfenced);
+    user->is_reader = wants && user->client->kind != LOCK_FOREIGN;
     request->shared = user->is_reader;
     user->comes_back = request->comes_back = request->leaves_when_busy && chance_pick(&user->chance, 2) == 0;
 }

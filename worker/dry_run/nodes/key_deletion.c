@@ -1,4 +1,5 @@
-/* One request is underway at a time: SCAN, then the deletion of what it found, then a rest, then the next SCAN. A
+/* One request is underway at a time: SCAN, then the deletion of what it found, then a rest, then the next SCAN; behind
+ * the keys the same with ZSCAN. A
  * cursor outlives the connection, so after trouble the same step is made again. What a SCAN has found counts as left
  * until its deletion is answered; a deletion whose answer was lost is repeated, and answers with fewer keys then: the
  * walk that follows is what proves that nothing is left. */
@@ -22,10 +23,10 @@ struct key_deletion {
     struct redis_call call;
     struct loop_timer rest, deadline;
     struct loop_hook over;
-    char *prefixes[KEY_DELETION_PREFIXES_MAX];
     char *pattern;
+    bool is_in_set; /* else in the keys */
     char cursor[24];
-    struct buffer found; /* the keys, encoded as arguments */
+    struct buffer found; /* keys or members, encoded as arguments */
     size_t found_count;
     uint64_t found_in_walk, deleted_in_walk;
     unsigned walks;
@@ -102,13 +103,17 @@ static void step_send(struct key_deletion *deletion)
 {
     struct buffer request = {0};
     struct loop *loop = deletion->options.loop;
-    if (deletion->found_count > 0) {
-        redis_request_begin(&request, 1 + deletion->found_count);
-        redis_request_text(&request, deletion->options.unlinks ? "UNLINK" : "DEL");
+    const char *set = deletion->is_in_set ? deletion->options.set : NULL;
+    bool deletes = deletion->found_count > 0;
+    redis_request_begin(&request, (deletes ? 1 + deletion->found_count : 6) + (set != NULL));
+    if (set != NULL)
+        redis_request_texts(&request, deletes ? "ZREM" : "ZSCAN", set);
+    else
+        redis_request_text(&request, !deletes ? "SCAN" : deletion->options.unlinks ? "UNLINK" : "DEL");
+    if (deletes) {
         buffer_append(&request, deletion->found.bytes, deletion->found.length);
     } else {
-        redis_request_begin(&request, 6);
-        redis_request_texts(&request, "SCAN", deletion->cursor, "MATCH", deletion->pattern, "COUNT");
+        redis_request_texts(&request, deletion->cursor, "MATCH", deletion->pattern, "COUNT");
         redis_request_integer(&request, STEP_KEYS);
     }
     deletion->asked = instant_now();
@@ -141,25 +146,15 @@ static void walk_ended(struct key_deletion *deletion)
         deletion->found_in_walk = deletion->deleted_in_walk = 0;
 }
 
-static bool is_wanted(const struct key_deletion *deletion, const struct redis_reply *key)
-{
-    for (size_t i = 0; i < KEY_DELETION_PREFIXES_MAX; i++) {
-        const char *prefix = deletion->prefixes[i];
-        if (prefix != NULL && key->length >= strlen(prefix) && memcmp(key->bytes, prefix, strlen(prefix)) == 0)
-            return true;
-    }
-    return false;
-}
-
 static bool scan_take(struct key_deletion *deletion, const struct redis_reply *reply)
 {
     if (reply->kind != REDIS_ARRAY || reply->count != 2 || reply->elements[0].kind != REDIS_STRING ||
         reply->elements[0].length >= sizeof deletion->cursor || reply->elements[1].kind != REDIS_ARRAY)
         return false;
     snprintf(deletion->cursor, sizeof deletion->cursor, "%s", reply->elements[0].bytes);
-    for (size_t i = 0; i < reply->elements[1].count; i++) {
+    for (size_t i = 0; i < reply->elements[1].count; i += deletion->is_in_set ? 2 : 1) { /* a score behind a member */
         const struct redis_reply *key = &reply->elements[1].elements[i];
-        if (key->kind != REDIS_STRING || !is_wanted(deletion, key))
+        if (key->kind != REDIS_STRING)
             continue;
         redis_request_bytes(&deletion->found, key->bytes, key->length);
         deletion->found_count++;
@@ -180,8 +175,11 @@ static void step_take(struct key_deletion *deletion, const struct redis_reply *r
         key_deletion_end(deletion, "what it answers to SCAN is not understood");
         return;
     }
-    if (deletion->found_count == 0 && strcmp(deletion->cursor, "0") == 0)
-        walk_ended(deletion);
+    if (deletion->found_count == 0 && strcmp(deletion->cursor, "0") == 0) {
+        deletion->is_in_set = !deletion->is_in_set && deletion->options.set != NULL;
+        if (!deletion->is_in_set)
+            walk_ended(deletion);
+    }
     if (!deletion->state.is_over) {
         /* As long as makes the share right, as if the node had worked for us all the time that the answer took. */
         double spent_ns = (double)instant_since(deletion->asked, instant_now());
@@ -214,12 +212,11 @@ static void node_changed(void *context, struct redis_node *node, enum redis_node
 
 /* --- life --------------------------------------------------------------------------------------------------------- */
 
-/* What matches all keys that begin with one of the prefixes; few others do. */
-static char *pattern_make(const struct key_deletion_options *options)
+/* What matches all that begins with the prefix, and nothing else. */
+static char *pattern_make(const char *prefix)
 {
     struct buffer pattern = {0};
-    buffer_append_text(&pattern, options->prefixes[1] != NULL ? "*" : "");
-    for (const char *at = options->prefixes[0]; *at != '\0'; at++) {
+    for (const char *at = prefix; *at != '\0'; at++) {
         buffer_append_text(&pattern, strchr("*?[]\\^-", *at) != NULL ? "\\" : "");
         buffer_append(&pattern, at, 1);
     }
@@ -234,9 +231,7 @@ struct key_deletion *key_deletion_open(const struct key_deletion_options *option
     struct key_deletion *deletion = memory_new(struct key_deletion);
     deletion->options = *options;
     deletion->state.name = options->node.name;
-    for (size_t i = 0; i < KEY_DELETION_PREFIXES_MAX; i++)
-        deletion->prefixes[i] = options->prefixes[i] != NULL ? memory_text(options->prefixes[i]) : NULL;
-    deletion->pattern = pattern_make(options);
+    deletion->pattern = pattern_make(options->prefix);
     snprintf(deletion->cursor, sizeof deletion->cursor, "0");
     deletion->call.done = step_answered;
     loop_timer_init(&deletion->rest, rest_over);
@@ -263,8 +258,6 @@ void key_deletion_close(struct key_deletion *deletion)
     loop_timer_clear(deletion->options.loop, &deletion->deadline);
     loop_hook_cancel(&deletion->over);
     redis_node_destroy(deletion->node);
-    for (size_t i = 0; i < KEY_DELETION_PREFIXES_MAX; i++)
-        free(deletion->prefixes[i]);
     free(deletion->pattern);
     buffer_fini(&deletion->found);
     free(deletion);

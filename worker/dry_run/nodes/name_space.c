@@ -12,7 +12,7 @@
 #include "worker/config/node_options.h"
 
 #define CLIENT_NAME       "holdfast-dry-run"
-#define FENCES            "hf:fence:"
+#define FENCES            "hf:fences"
 #define CALL_LIMIT_NS     (2 * NS_PER_S)
 #define FORGET_LIMIT_NS   (3 * NS_PER_S)
 #define BEGIN_LIMIT_NS    (10 * NS_PER_S) /* without dead runs */
@@ -54,7 +54,8 @@ void name_space_lock_prefix(const char *prefix, const char *run, struct buffer *
 /* --- removal ------------------------------------------------------------------------------------------------------ */
 
 /* All keys of one run from all nodes, at the same time: on the queue node what is below hf:2:dry:RUN:, on the lock
- * nodes its locks and their counters of fencing tokens. */
+ * nodes its locks and their fencing tokens, but for those of long names, which are known by a digest only: they are
+ * forgotten in their turn, as all tokens are. */
 struct removal {
     struct name_space *space;
     void (*done)(struct name_space *space, const struct removal_end *end);
@@ -97,24 +98,23 @@ static void removal_begin(struct name_space *space, const char *run, const char 
 {
     struct removal *removal = memory_new(struct removal);
     const struct config *config = space->options.config;
-    struct buffer keys = {0}, fences = {0};
+    struct buffer keys = {0};
     loop_timer_clear(space->options.loop, &space->limit);
     *removal = (struct removal){.space = space, .done = done, .count = 1 + (unsigned)config->lock_node_count};
     dry_runs_space(run, &keys);
-    buffer_format(&fences, FENCES "%s", lock_prefix);
     for (unsigned i = 0; i < removal->count; i++)
-        removal->deletions[i] = key_deletion_open(&(struct key_deletion_options){
-            .loop = space->options.loop,
-            .node = node_options(node_of(config, i), CLIENT_NAME),
-            .prefixes = {i == 0 ? buffer_text(&keys) : lock_prefix, i == 0 ? NULL : buffer_text(&fences)},
-            .unlinks = i == 0,
-            .share = space->options.node_share,
-            .deadline = deadline,
-            .silence_ns = space->options.silence_ns,
-            .done = key_deletion_done,
-            .context = removal});
+        removal->deletions[i] =
+            key_deletion_open(&(struct key_deletion_options){.loop = space->options.loop,
+                                                             .node = node_options(node_of(config, i), CLIENT_NAME),
+                                                             .prefix = i == 0 ? buffer_text(&keys) : lock_prefix,
+                                                             .set = i == 0 ? NULL : FENCES,
+                                                             .unlinks = i == 0,
+                                                             .share = space->options.node_share,
+                                                             .deadline = deadline,
+                                                             .silence_ns = space->options.silence_ns,
+                                                             .done = key_deletion_done,
+                                                             .context = removal});
     buffer_fini(&keys);
-    buffer_fini(&fences);
     space->removal = removal;
 }
 

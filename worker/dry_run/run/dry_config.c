@@ -11,7 +11,6 @@
 /* What runs is a sleep that listens. */
 #define STOP_TIMEOUT_NS (200 * NS_PER_MS)
 /* A token must outlive whatever may still write with an older one: nothing does, once the run is over. */
-#define FENCE_AFTER_NS (3600 * NS_PER_S)
 
 static void text_replace(char **field, const char *text)
 {
@@ -114,11 +113,8 @@ bool dry_config_turn(struct config *config, const struct dry_run_plan *plan, str
     if (length >= (int)sizeof prefix)
         return error_set(error, "%s: lock.prefix: is too long: \"dry:RUN:\" has to fit behind it within %d bytes",
                          config->path, REDLOCK_PREFIX_BYTES_MAX);
-    int64_t fence_ttl_ns = plan->for_ns + FENCE_AFTER_NS;
     text_replace(&config->lock.prefix, prefix);
     config->lock.is_guest = !plan->is_local;
-    if (config->lock.fence_ttl_ns > fence_ttl_ns)
-        config->lock.fence_ttl_ns = fence_ttl_ns;
     classes_turn(config);
     queues_turn(config, plan);
     config->worker.threads = plan->threads;

@@ -397,7 +397,9 @@ static void all_deleted(void *context, const struct removal_end *end)
             continue;
         if (node->is_refused)
             trial_say(trial, "%s may still have keys of this run, and refuses to let us look: %s (%s)", node->name,
-                      i > 0 ? "they expire" : "the next dry run that may look removes them", node->trouble);
+                      i > 0 ? "they expire, and tokens are forgotten in their turn"
+                            : "the next dry run that may look removes them",
+                      node->trouble);
         else
             trial_say(trial,
                       "%s still has keys of this run, about %" PRIu64 ": a cleanup process goes on removing them (%s)",

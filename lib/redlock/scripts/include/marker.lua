@@ -2,6 +2,6 @@
 -- seconds and microseconds: "1 SECONDS MICROSECONDS" if the marker is another one, and nothing is done.
 local time = redis.call('TIME')
 local stamp = time[1] .. ' ' .. time[2]
-if ARGV[1] ~= '' and (redis.pcall('GET', KEYS[1]) or '-') ~= ARGV[1] then
+if (redis.pcall('GET', KEYS[1]) or '-') ~= ARGV[1] then
     return '1 ' .. stamp
 end
