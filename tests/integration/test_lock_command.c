@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <net/if.h>
-#include <pty.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -386,41 +385,6 @@ TEST(a_lock_kept_at_least_so_long_stays_behind)
 
 /* --- as without it ------------------------------------------------------------------------------------------------ */
 
-/* Reads signals from a descriptor, so that none ends it by itself. (Any process blocks them for a moment, such as while
- * it creates a thread.) */
-static bool reads_signals(pid_t pid)
-{
-    char path[64], target[64];
-    bool is_one = false;
-    for (int fd = 0; fd < 64 && !is_one; fd++) {
-        snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)pid, fd);
-        ssize_t length = readlink(path, target, sizeof target - 1);
-        target[length > 0 ? length : 0] = '\0';
-        is_one = strcmp(target, "anon_inode:[signalfd]") == 0;
-    }
-    return is_one;
-}
-
-TEST(signals_are_passed_on)
-{
-    commands_see_the_directory();
-    struct program program =
-        lock_start("a", "--", "sh", "-c", "trap 'echo got; exit 3' TERM; touch $D/up; while :; do sleep 0.01; done");
-    test_await(is_there("up"));
-    kill(program.pid, SIGTERM);
-    assert_int_equal(end_await(&program), 3);
-    assert_string_equal(result.out, "got\n");
-    struct program holder = lock_start("a", "--", "sh", "-c", "touch $D/held; sleep 1000");
-    test_await(is_there("held"));
-    struct program waiting = lock_start("a", "--", "touch", path_of("started"));
-    test_await(reads_signals(waiting.pid));
-    kill(waiting.pid, SIGTERM);
-    assert_int_equal(end_await(&waiting), 128 + SIGTERM);
-    assert_false(is_there("started"));
-    kill(holder.pid, SIGTERM);
-    assert_int_equal(end_await(&holder), 128 + SIGTERM);
-}
-
 TEST(input_open_files_and_ignored_signals_are_the_commands)
 {
     int ends[2];
@@ -484,86 +448,6 @@ TEST(few_descriptors_are_no_harm)
         assert_true(WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == 1 || WEXITSTATUS(status) == 126);
         assert_true(limit < 32 || WEXITSTATUS(status) == 0);
     }
-}
-
-/* --- a terminal --------------------------------------------------------------------------------------------------- */
-
-static struct buffer screen;
-
-static void type(int terminal, const char *keys)
-{
-    assert_int_equal(write(terminal, keys, strlen(keys)), strlen(keys));
-}
-
-static bool shows(int terminal, const char *text)
-{
-    struct pollfd readable = {.fd = terminal, .events = POLLIN};
-    while (poll(&readable, 1, 0) > 0) {
-        char bytes[4096];
-        ssize_t length = read(terminal, bytes, sizeof bytes);
-        if (length <= 0)
-            break;
-        buffer_append(&screen, bytes, (size_t)length);
-    }
-    bool is_shown = strstr(buffer_text(&screen), text) != NULL;
-    if (is_shown)
-        buffer_clear(&screen);
-    return is_shown;
-}
-
-static pid_t given_a_shell(int *terminal)
-{
-    commands_see_the_program();
-    pid_t shell = forkpty(terminal, NULL, NULL, NULL);
-    if (shell == 0) {
-        setenv("TERM", "dumb", 1);
-        execlp("bash", "bash", "--norc", "--noprofile", "--noediting", "-i", NULL);
-        _exit(99);
-    }
-    type(*terminal, "stty -echo; PS1=ne''xt:\n");
-    test_await(shows(*terminal, "next:"));
-    return shell;
-}
-
-static void shell_end(pid_t shell, int terminal)
-{
-    kill(shell, SIGKILL);
-    assert_int_equal(waitpid(shell, NULL, 0), shell);
-    close(terminal);
-    buffer_fini(&screen);
-}
-
-TEST(a_terminal_sees_one_job)
-{
-    int terminal;
-    pid_t shell = given_a_shell(&terminal);
-    type(terminal, "$H lock a -- sh -c 'echo up; read word; echo read $word; exec cat'\n");
-    test_await(shows(terminal, "up"));
-    type(terminal, "\032");
-    test_await(shows(terminal, "Stopped"));
-    type(terminal, "echo f''irst; fg >/dev/null\n");
-    test_await(shows(terminal, "first"));
-    type(terminal, "words\n");
-    test_await(shows(terminal, "read words"));
-    type(terminal, "\003");
-    test_await(shows(terminal, "next:"));
-    type(terminal, "echo rc=$?\n");
-    test_await(shows(terminal, "rc=130"));
-    shell_end(shell, terminal);
-}
-
-TEST(a_stopped_command_is_killed_at_the_deadline_and_gives_its_terminal_back)
-{
-    int terminal;
-    pid_t shell = given_a_shell(&terminal);
-    type(terminal, "$H lock a --ttl 4s -- sh -c 'stty raw -echo; echo up; kill -TSTP 0; cat'\n");
-    test_await(shows(terminal, "next:"));
-    assert_int_equal(lock_run("a", "--", "true"), 0);
-    type(terminal, "fg\n");
-    test_await(shows(terminal, "next:"));
-    type(terminal, "echo rc=$? $(stty -a | grep -o '.icanon')\n");
-    test_await(shows(terminal, "rc=76 icanon"));
-    shell_end(shell, terminal);
 }
 
 /* --- under the lock of another ------------------------------------------------------------------------------------ */
@@ -729,6 +613,32 @@ TEST(a_coprocess_that_nobody_can_hear_fails_and_holds_nothing)
     assert_contains(result.error, "nobody knows that the lock is held");
     assert_int_equal(lock_cluster_holders(&cluster, "a"), 0);
     close(ends[1]);
+}
+
+/* They are far more than its output has room for. */
+TEST(a_coprocess_drops_answers_that_nobody_reads_and_goes_on)
+{
+    enum { LINES = 1000 };
+    int input[2], output[2], unread = 1;
+    struct buffer all = {0};
+    assert_true(pipe2(input, O_CLOEXEC) == 0 && pipe2(output, O_CLOEXEC) == 0);
+    assert_true(fcntl(output[1], F_SETPIPE_SZ, 4096) > 0);
+    struct program program = program_start_to(WORDS("lock", "a", "--hold"), input[0], output[1]);
+    test_await(lock_cluster_holders(&cluster, "a") == NODES);
+    for (int i = 0; i < LINES; i++)
+        assert_int_equal(write(input[1], "\n", 1), 1);
+    test_await(ioctl(input[1], FIONREAD, &unread) == 0 && unread == 0);
+    close(input[1]);
+    while (strstr(buffer_text(&all), "\"released\"") == NULL) {
+        char *into = buffer_reserve(&all, 4096);
+        ssize_t length = read(output[0], into, 4096);
+        assert_true(length > 0);
+        all.length += (size_t)length;
+    }
+    assert_in_range(all.length, 200, 20000);
+    buffer_fini(&all);
+    assert_int_equal(end_await(&program), 0);
+    close(output[0]);
 }
 
 TEST(a_coprocess_without_its_caller_waits_no_longer)

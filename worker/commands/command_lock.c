@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "redlock/redlock_loop.h"
+#include "worker/commands/line_output.h"
 #include "worker/commands/lock_view.h"
 #include "worker/commands/nodes.h"
 #include "worker/commands/origin.h"
@@ -21,11 +22,18 @@
 #include "worker/isolation/guarded_command.h"
 #include "worker/print/json_writer.h"
 
-enum { ARGUMENTS_MAX = 1000, OWNER_SIZE = REDLOCK_OWNER_BYTES_MAX + 1, SIGNALED = 128, INPUT_SIGNALS = 3 };
+enum {
+    ARGUMENTS_MAX = 1000,
+    OWNER_SIZE = REDLOCK_OWNER_BYTES_MAX + 1,
+    SIGNALED = 128,
+    HOLD_SIGNALS = 4,
+    COMPLAINT_MAX = 1024
+};
 
-#define FOREVER_NS   (INT64_C(365) * 24 * 3600 * NS_PER_S)
-#define POLL_NS      (1 * NS_PER_MS)
-#define CLOSE_NS     (300 * NS_PER_MS) /* for releases that are on their way; after that the ttl does the work */
+#define FOREVER_NS (INT64_C(365) * 24 * 3600 * NS_PER_S)
+#define POLL_NS    (1 * NS_PER_MS)
+/* For releases that are on their way, after which the ttl does the work, and for a reader of the last lines. */
+#define CLOSE_NS     (300 * NS_PER_MS)
 #define COMPLAINT_NS (3 * NS_PER_S)
 
 struct lock_command {
@@ -50,6 +58,7 @@ struct lock_command {
     struct redlock_group *group;
     struct redlock_lock *lock;
     struct guarded_command guard;
+    struct line_output out, errors;
     struct loop_timer settle, complaint, close;
     struct instant held_since, close_by;
     uint64_t token;
@@ -57,7 +66,7 @@ struct lock_command {
     bool is_ready, is_asking, is_held, in_danger, is_lost, is_going, has_left;
     int input; /* of --hold; -1 = it has ended, or is not read */
     struct loop_watch *input_watch;
-    struct loop_signal *signals[INPUT_SIGNALS];
+    struct loop_signal *signals[HOLD_SIGNALS];
     int exit_code;
 };
 
@@ -111,8 +120,8 @@ static struct json_writer event_begin(const struct lock_command *self, struct bu
     return json;
 }
 
-/* Writes the line at once: the reader waits for it. False if it was not written. */
-static bool event_end(struct json_writer *json, const struct lock_command *self)
+/* The event goes to the reader, who waits for it. False if it cannot be written. */
+static bool event_end(struct json_writer *json, struct lock_command *self)
 {
     struct buffer line = {0};
     bool is_written = true;
@@ -120,14 +129,28 @@ static bool event_end(struct json_writer *json, const struct lock_command *self)
     json_append_defused(&line, json->out->bytes, json->out->length);
     buffer_append(&line, "\n", 1);
     if (self->holds || self->as_json)
-        is_written =
-            write(self->holds ? STDOUT_FILENO : STDERR_FILENO, line.bytes, line.length) == (ssize_t)line.length;
+        is_written = line_output_write(self->holds ? &self->out : &self->errors, line.bytes, line.length);
     buffer_fini(json->out);
     buffer_fini(&line);
     return is_written;
 }
 
-static bool state_tell(const struct lock_command *self, const char *name, int64_t waited_ns)
+/* While the loop runs, instead of command_complain, which waits for a reader of standard error. */
+static void complain(struct lock_command *self, const char *format, ...) PRINTF_LIKE(2, 3);
+static void complain(struct lock_command *self, const char *format, ...)
+{
+    struct buffer line = {0};
+    char text[COMPLAINT_MAX];
+    va_list values;
+    va_start(values, format);
+    vsnprintf(text, sizeof text, format, values);
+    va_end(values);
+    buffer_format(&line, "holdfast lock: %s\n", log_defuse(text));
+    (void)line_output_write(&self->errors, line.bytes, line.length);
+    buffer_fini(&line);
+}
+
+static bool state_tell(struct lock_command *self, const char *name, int64_t waited_ns)
 {
     struct buffer out = {0};
     int64_t left_ns = redlock_validity_left_ns(redlock_lock_validity(self->lock));
@@ -139,17 +162,17 @@ static bool state_tell(const struct lock_command *self, const char *name, int64_
     return event_end(&json, self);
 }
 
-static void loss_tell(const struct lock_command *self, const char *reason)
+static void loss_tell(struct lock_command *self, const char *reason)
 {
     struct buffer out = {0};
     struct json_writer json = event_begin(self, &out, "lost");
     json_text(&json, "reason", reason);
     event_end(&json, self);
-    (void)command_complain(&command_lock, "the lock was lost: %s%s", reason,
-                           self->holds ? "" : "; the command and all that it started are killed");
+    complain(self, "the lock was lost: %s%s", reason,
+             self->holds ? "" : "; the command and all that it started are killed");
 }
 
-static void release_tell(const struct lock_command *self, const struct redlock_event *event)
+static void release_tell(struct lock_command *self, const struct redlock_event *event)
 {
     struct buffer out = {0};
     struct json_writer json = event_begin(self, &out, "released");
@@ -160,7 +183,7 @@ static void release_tell(const struct lock_command *self, const struct redlock_e
     event_end(&json, self);
 }
 
-static void refusal_tell(const struct lock_command *self, const struct redlock_event *event)
+static void refusal_tell(struct lock_command *self, const struct redlock_event *event)
 {
     struct buffer out = {0};
     struct json_writer json = event_begin(self, &out, "refused");
@@ -168,7 +191,7 @@ static void refusal_tell(const struct lock_command *self, const struct redlock_e
     json_text(&json, "reason", event->reason);
     json_text_or_nothing(&json, "holder", event->holder != NULL ? event->holder : "");
     event_end(&json, self);
-    (void)command_complain(&command_lock, "%s: %s", redlock_answer_name(event->answer), event->reason);
+    complain(self, "%s: %s", redlock_answer_name(event->answer), event->reason);
 }
 
 /* --- the end ------------------------------------------------------------------------------------------------------ */
@@ -176,7 +199,9 @@ static void refusal_tell(const struct lock_command *self, const struct redlock_e
 static void close_fired(struct loop_timer *timer)
 {
     struct lock_command *self = list_owner(timer, struct lock_command, close);
-    if (redlock_group_busy(self->group) > 0 && !instant_reached(loop_now(self->loop), self->close_by))
+    bool waits =
+        redlock_group_busy(self->group) > 0 || line_output_waits(&self->out) || line_output_waits(&self->errors);
+    if (waits && !instant_reached(loop_now(self->loop), self->close_by))
         loop_timer_set(self->loop, timer, loop_after(self->loop, POLL_NS));
     else
         loop_stop(self->loop);
@@ -230,7 +255,7 @@ static void command_ended(void *context, int wait_status, bool was_killed)
 static void command_failed(void *context, const char *reason)
 {
     struct lock_command *self = context;
-    (void)command_complain(&command_lock, "the command cannot be guarded: %s", reason);
+    complain(self, "the command cannot be guarded: %s", reason);
     if (!self->is_held || self->is_going) {
         give_back(self, EXIT_CODE_FAILURE);
         return;
@@ -256,11 +281,12 @@ static void input_ended(struct lock_command *self)
 {
     input_close(self);
     if (!self->is_held)
-        (void)command_complain(&command_lock, "standard input ended before the lock was acquired");
+        complain(self, "standard input ended before the lock was acquired");
     give_back(self, self->is_held ? EXIT_CODE_OK : EXIT_CODE_TEMPORARY);
 }
 
-/* Each line asks for the state. A program that gets no answer must not believe that it holds the lock. */
+/* Each line asks for the state. A program that gets no answer must not believe that it holds the lock. One that reads
+ * no answers gets no more of them: those that it would find later are old. */
 static void input_ready(void *context, int events)
 {
     struct lock_command *self = context;
@@ -272,7 +298,7 @@ static void input_ready(void *context, int events)
         return;
     }
     for (ssize_t i = 0; i < length; i++)
-        if (bytes[i] == '\n')
+        if (bytes[i] == '\n' && !line_output_waits(&self->out))
             state_tell(self, !self->is_held ? "waiting" : self->in_danger ? "danger" : "held", -1);
 }
 
@@ -307,7 +333,7 @@ static void lock_had(struct lock_command *self, const struct redlock_event *even
     self->token = redlock_lock_token(self->lock);
     self->place = redlock_lock_place(self->lock);
     if (!state_tell(self, "held", event->waited_ns) && self->holds) {
-        (void)command_complain(&command_lock, "cannot write to standard output, so nobody knows that the lock is held");
+        complain(self, "cannot write to standard output, so nobody knows that the lock is held");
         give_back(self, EXIT_CODE_FAILURE);
     } else if (!self->holds)
         guarded_command_start(&self->guard, self->lock, self->token);
@@ -342,7 +368,7 @@ static void lock_released(struct lock_command *self, const struct redlock_event 
 {
     bool was_gone = event->ending == REDLOCK_EXPIRED || event->ending == REDLOCK_FOREIGN;
     if (was_gone && !self->is_lost) {
-        (void)command_complain(&command_lock, "the lock was gone before it was given back");
+        complain(self, "the lock was gone before it was given back");
         self->exit_code = EXIT_CODE_LOST;
     }
     release_tell(self, event);
@@ -380,11 +406,9 @@ static bool group_can_serve(struct lock_command *self)
     struct redlock_group_status status;
     redlock_group_status_read(self->group, &status);
     if (status.blank > status.nodes / 2)
-        (void)command_complain(&command_lock,
-                               "the lock nodes are no lock group: `holdfast nodes init` makes one of them");
+        complain(self, "the lock nodes are no lock group: `holdfast nodes init` makes one of them");
     else if (status.max_ttl_ns > 0 && self->at_least_ns > status.max_ttl_ns)
-        (void)command_complain(&command_lock, "--at-least: at most the max_ttl of the group, %" PRId64 " s",
-                               status.max_ttl_ns / NS_PER_S);
+        complain(self, "--at-least: at most the max_ttl of the group, %" PRId64 " s", status.max_ttl_ns / NS_PER_S);
     else
         return true;
     return false;
@@ -397,9 +421,9 @@ static void complaint_fired(struct loop_timer *timer)
     redlock_group_status_read(self->group, &status);
     const char *trouble = redlock_group_trouble(self->group);
     if (!self->is_held && status.voters <= status.nodes / 2)
-        (void)command_complain(
-            &command_lock, "%u of %u lock nodes can be reached, and %u vote: too few, so it waits for more%s%s%s",
-            status.up, status.nodes, status.voters, trouble[0] != '\0' ? " (" : "", trouble, &")"[trouble[0] == '\0']);
+        complain(self, "%u of %u lock nodes can be reached, and %u vote: too few, so it waits for more%s%s%s",
+                 status.up, status.nodes, status.voters, trouble[0] != '\0' ? " (" : "", trouble,
+                 &")"[trouble[0] == '\0']);
 }
 
 static void lock_ask(struct lock_command *self)
@@ -414,7 +438,7 @@ static void lock_ask(struct lock_command *self)
     loop_timer_set(self->loop, &self->complaint, loop_after(self->loop, COMPLAINT_NS));
     if (!redlock_lock_acquire(self->lock, &request)) {
         self->is_asking = false;
-        (void)command_complain(&command_lock, "this cannot be locked");
+        complain(self, "this cannot be locked");
         leave(self, EXIT_CODE_USAGE);
     }
 }
@@ -437,9 +461,16 @@ static void command_ready(void *context)
 
 /* --- the run ------------------------------------------------------------------------------------------------------ */
 
+/* By the caller (nohup). */
+static bool is_ignored(int number)
+{
+    struct sigaction action;
+    return sigaction(number, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
 static bool parts_open(struct lock_command *self)
 {
-    static const int heard[INPUT_SIGNALS] = {SIGINT, SIGTERM, SIGHUP};
+    static const int heard[HOLD_SIGNALS] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
     struct error error = ERROR_NONE;
     char reason[256] = "";
     self->loop = loop_create(&error);
@@ -447,14 +478,17 @@ static bool parts_open(struct lock_command *self)
         (void)command_complain(&command_lock, "%s", error.text);
         return false;
     }
+    line_output_open(&self->out, self->loop, STDOUT_FILENO);
+    line_output_open(&self->errors, self->loop, STDERR_FILENO);
     self->group = redlock_group_create(self->loop, &self->options, reason, sizeof reason);
     if (self->group == NULL) {
         (void)command_complain(&command_lock, "%s", reason);
         return false;
     }
     self->lock = redlock_lock_create(self->group, &self->terms, lock_event, self);
-    for (int i = 0; i < INPUT_SIGNALS && self->holds; i++)
-        self->signals[i] = loop_signal_start(self->loop, heard[i], hold_interrupted, self);
+    for (int i = 0; i < HOLD_SIGNALS && self->holds; i++)
+        if (!is_ignored(heard[i]))
+            self->signals[i] = loop_signal_start(self->loop, heard[i], hold_interrupted, self);
     if (self->holds)
         input_open(self);
     self->is_ready = self->holds;
@@ -467,20 +501,21 @@ static bool parts_open(struct lock_command *self)
 static void parts_close(struct lock_command *self)
 {
     input_close(self);
-    for (int i = 0; i < INPUT_SIGNALS; i++)
+    for (int i = 0; i < HOLD_SIGNALS; i++)
         if (self->signals[i] != NULL)
             loop_signal_stop(self->signals[i]);
     if (!self->holds)
         guarded_command_close(&self->guard);
-    if (self->group == NULL) {
-        if (self->loop != NULL)
-            loop_destroy(self->loop);
+    if (self->loop == NULL)
         return;
-    }
     loop_timer_clear(self->loop, &self->complaint);
     loop_timer_clear(self->loop, &self->settle);
-    redlock_lock_destroy(self->lock);
-    redlock_group_destroy(self->group);
+    if (self->group != NULL) {
+        redlock_lock_destroy(self->lock);
+        redlock_group_destroy(self->group);
+    }
+    line_output_close(&self->out);
+    line_output_close(&self->errors);
     loop_destroy(self->loop);
 }
 
@@ -529,11 +564,15 @@ static int lock_run(struct lock_command *self)
     bool is_prepared = self->holds || guarded_command_prepare(&self->guard, &error);
     if (!is_prepared)
         (void)command_complain(&command_lock, "%s", error.text);
+    /* Its thread starts after the zygote, and waits for a reader instead of the loop. */
+    if (self->origin.is_verbose)
+        (void)!log_start(&(struct log_options){.level = LOG_INFO, .fd = STDERR_FILENO}, &error);
     if (is_prepared && parts_open(self)) {
         loop_timer_set(self->loop, &self->settle, loop_now(self->loop));
         loop_run(self->loop);
     }
     parts_close(self);
+    log_stop();
     return self->exit_code;
 }
 
@@ -782,8 +821,10 @@ const struct command command_lock = {
         "\n"
         "With --hold there is no command, for programs in any language: it prints a line of JSON when it holds, when\n"
         "the lock is in danger and out of it, when it is lost, and when it is released. It releases when its standard\n"
-        "input ends. Each line that it reads there is answered by one with the remaining time. Who gets no answer\n"
-        "(this process may be stopped) has to go by the last deadline.\n"
+        "input ends. Each line that it reads there is answered by one with the remaining time, unless nobody reads "
+        "the\n"
+        "answers: then it drops them. Who gets no answer (this process may be stopped) has to go by the last "
+        "deadline.\n"
         "\n"
         "The lines of --hold and --json have: event (held, danger, lost, released, refused, waiting), resources,\n"
         "fence (a decimal string), place (with --limit), shared, deadline (seconds since 1970), remaining_ms,\n"
