@@ -13,6 +13,7 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -27,8 +28,9 @@ enum { EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127, PASSED_MAX = 64 };
 enum minder_kind {
     MINDER_PASS,    /* to the minder: descriptors of the command, and their numbers there */
     MINDER_START,   /* `value` is the token; the first number the place, 0 = there is only one */
+    MINDER_EXECUTE, /* after MINDER_STARTED */
     MINDER_SIGNAL,  /* `value` is the signal */
-    MINDER_STARTED, /* from the minder: `value` is the pid */
+    MINDER_STARTED, /* from the minder: `value` is the pid. The command has its process group, and waits */
     MINDER_STOPPED, /* the command was stopped */
     MINDER_ENDED,   /* `value` is the wait status */
 };
@@ -92,6 +94,7 @@ struct minder {
     struct run_entry *run_entry;
     struct pollfd watched[MINDER_WATCHED];
     int deadline; /* the minder's end of the command's pipe */
+    int gate;     /* likewise: the command waits for a byte before it is executed; -1 = it has it */
     pid_t pid;    /* of the command; 0 = not started */
     bool in_danger;
     int *descriptors, *numbers; /* that the command gets */
@@ -132,6 +135,20 @@ static void number_set(const char *name, uint64_t number)
     setenv(name, text, 1);
 }
 
+/* SIGTTOU is only blocked, so that this process may always write to its terminal. */
+static const int relayed[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM,  SIGUSR1, SIGUSR2,
+                              SIGALRM, SIGCONT, SIGTSTP, SIGWINCH, SIGTTIN, SIGTTOU};
+enum { RELAYED = sizeof relayed / sizeof relayed[0] };
+
+static sigset_t signals_relayed(void)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    for (unsigned i = 0; i < RELAYED; i++)
+        sigaddset(&set, relayed[i]);
+    return set;
+}
+
 static bool signals_restore(const struct guarded_command *command)
 {
     struct sigaction ignore = {.sa_handler = SIG_IGN};
@@ -141,15 +158,28 @@ static bool signals_restore(const struct guarded_command *command)
     return sigprocmask(SIG_SETMASK, &command->blocked, NULL) == 0;
 }
 
-_Noreturn static void command_become(const struct minder *minder, int deadline, const struct minder_message *order,
-                                     pid_t parent)
+/* Without a byte the minder has died, and the command must not begin. */
+static void gate_await(int gate)
+{
+    char byte;
+    ssize_t length;
+    do
+        length = read(gate, &byte, 1);
+    while (length < 0 && errno == EINTR);
+    if (length != 1)
+        _exit(EXIT_NOT_EXECUTABLE);
+    close(gate);
+}
+
+_Noreturn static void command_become(const struct minder *minder, int deadline, int gate,
+                                     const struct minder_message *order, pid_t parent)
 {
     const struct guarded_command *command = minder->command;
     const char *program = command->arguments[0];
     bool is_good = prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0;
     if (getppid() != parent)
         _exit(EXIT_NOT_EXECUTABLE);
-    (void)setpgid(0, command->group); /* fails when the group is gone, and then it does not matter */
+    gate_await(gate);
     /* The minder's own are closed here: their numbers may be needed. */
     for (int i = 0; i < MINDER_WATCHED; i++)
         close(minder->watched[i].fd);
@@ -205,31 +235,51 @@ static void minder_tell(const struct minder *minder, enum minder_kind kind, uint
     (void)message_send(minder->watched[MINDER_SOCKET].fd, &message, NULL, flags);
 }
 
+/* The command does not run, and has the exit status of a shell for that. */
+_Noreturn static void command_give_up(const struct minder *minder, const char *lack)
+{
+    fprintf(stderr, "holdfast lock: no %s for the command: %s\n", lack, strerror(errno));
+    minder_tell(minder, MINDER_ENDED, EXIT_NOT_EXECUTABLE << 8, 0);
+    _exit(0);
+}
+
+/* Until it is executed the command blocks the signals of a terminal, so from the moment at which it is in the process
+ * group none of them is lost, and none comes twice. */
 static void command_start(struct minder *minder, const struct minder_message *order)
 {
-    int ends[2];
+    int ends[2], gate[2];
     pid_t self = getpid();
-    if (pipe2(ends, O_CLOEXEC) != 0) {
-        fprintf(stderr, "holdfast lock: no pipe for the command: %s\n", strerror(errno));
-        minder_tell(minder, MINDER_ENDED, EXIT_NOT_EXECUTABLE << 8, 0);
-        _exit(0);
-    }
+    sigset_t relayed_ones = signals_relayed(), before;
+    if (pipe2(ends, O_CLOEXEC) != 0 || pipe2(gate, O_CLOEXEC) != 0)
+        command_give_up(minder, "pipe");
+    sigprocmask(SIG_BLOCK, &relayed_ones, &before);
     pid_t pid = _Fork(); /* see runner_fork in zygote.c */
-    if (pid == 0)
-        command_become(minder, ends[0], order, self);
+    if (pid == 0) {
+        close(ends[1]);
+        close(gate[1]);
+        command_become(minder, ends[0], gate[0], order, self);
+    }
+    sigprocmask(SIG_SETMASK, &before, NULL);
     close(ends[0]);
+    close(gate[0]);
     for (size_t i = 0; i < minder->count; i++)
         close(minder->descriptors[i]);
-    if (pid < 0) {
-        fprintf(stderr, "holdfast lock: no process for the command: %s\n", strerror(errno));
-        minder_tell(minder, MINDER_ENDED, EXIT_NOT_EXECUTABLE << 8, 0);
-        _exit(0);
-    }
+    if (pid < 0)
+        command_give_up(minder, "process");
+    (void)setpgid(pid, minder->command->group); /* fails when the group is gone, and then it does not matter */
     minder->deadline = ends[1];
+    minder->gate = gate[1];
     (void)fcntl(minder->deadline, F_SETFL, O_NONBLOCK);
     minder->pid = pid;
     minder_tell(minder, MINDER_STARTED, (uint64_t)pid, 0);
     danger_look(minder);
+}
+
+static void command_execute(struct minder *minder)
+{
+    (void)!write(minder->gate, "", 1);
+    close(minder->gate);
+    minder->gate = -1;
 }
 
 /* False at the end of the command. */
@@ -272,6 +322,8 @@ static void orders_take(struct minder *minder)
             _exit(1);
         } else if (message.kind == MINDER_START && minder->pid == 0) {
             command_start(minder, &message);
+        } else if (message.kind == MINDER_EXECUTE && minder->gate >= 0) {
+            command_execute(minder);
         } else if (message.kind == MINDER_SIGNAL && minder->pid != 0) {
             kill(minder->pid, (int)message.value);
         }
@@ -285,7 +337,7 @@ static int minder_main(struct run_table *run_table, int socket, const void *cont
     sigset_t children;
     sigemptyset(&children);
     sigaddset(&children, SIGCHLD);
-    struct minder minder = {.command = context, .run_entry = run_table_entry(run_table, 0), .deadline = -1};
+    struct minder minder = {.command = context, .run_entry = run_table_entry(run_table, 0), .deadline = -1, .gate = -1};
     prctl(PR_SET_NAME, "hf-minder");
     (void)fcntl(socket, F_SETFD, FD_CLOEXEC);
     sigprocmask(SIG_BLOCK, &children, NULL);
@@ -363,20 +415,6 @@ static bool descriptors_list(struct guarded_command *command, struct error *erro
     return true;
 }
 
-/* SIGTTOU is only blocked, so that this process may always write to its terminal. */
-static const int relayed[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM,  SIGUSR1, SIGUSR2,
-                              SIGALRM, SIGCONT, SIGTSTP, SIGWINCH, SIGTTIN, SIGTTOU};
-enum { RELAYED = sizeof relayed / sizeof relayed[0] };
-
-static sigset_t signals_relayed(void)
-{
-    sigset_t set;
-    sigemptyset(&set);
-    for (unsigned i = 0; i < RELAYED; i++)
-        sigaddset(&set, relayed[i]);
-    return set;
-}
-
 static void signals_take(struct guarded_command *command)
 {
     sigset_t set = signals_relayed();
@@ -426,7 +464,7 @@ static bool descriptors_fill(void)
 
 bool guarded_command_prepare(struct guarded_command *command, struct error *error)
 {
-    command->socket = command->signals = command->terminal = -1;
+    command->socket = command->signals = command->end = command->terminal = -1;
     command->owner = getpid();
     command->group = getpgrp();
     unsetenv("HOLDFAST_FENCE"); /* of an outer lock */
@@ -456,6 +494,13 @@ static void minder_order(struct guarded_command *command, enum minder_kind kind,
     (void)message_send(command->socket, &message, NULL, MSG_DONTWAIT);
 }
 
+/* Its child may have stopped it, as any process may stop its parent. */
+static void minder_continue(const struct guarded_command *command)
+{
+    if (command->minder > 0)
+        kill(command->minder, SIGCONT);
+}
+
 /* As the signal would have done, had it not been blocked; returns when this process was continued. */
 static void stop_here(int number)
 {
@@ -467,17 +512,22 @@ static void stop_here(int number)
     pthread_sigmask(SIG_BLOCK, &one, NULL);
 }
 
-/* A terminal sends its signals to the whole process group, so the command has them already. */
+/* A terminal sends its signals to the whole process group, so a command that executes has them already. What the
+ * caller ignores (nohup) has no effect here either. */
 static void signal_take(struct guarded_command *command, const struct signalfd_siginfo *told)
 {
     int number = (int)told->ssi_signo;
     bool stops = number == SIGTSTP || number == SIGTTIN;
     bool ends = number == SIGINT || number == SIGTERM || number == SIGHUP || number == SIGQUIT;
-    if (command->was_started && told->ssi_code != SI_KERNEL)
+    if (command->was_started && (!command->executes || told->ssi_code != SI_KERNEL))
         minder_order(command, MINDER_SIGNAL, (uint64_t)number);
-    if (stops && !command->was_started)
+    if (command->executes) /* also for one that the command has already, which it may stop by */
+        minder_continue(command);
+    if (command->was_started || sigismember(&command->ignored, number) == 1)
+        return;
+    if (stops)
         stop_here(number);
-    else if (ends && !command->was_started)
+    else if (ends)
         command->interrupted(command->context, number);
 }
 
@@ -513,6 +563,43 @@ static void command_stopped(const struct guarded_command *command)
         stop_here(SIGTSTP);
 }
 
+static void end_watch_stop(struct guarded_command *command)
+{
+    if (command->end_watch != NULL)
+        loop_watch_stop(command->end_watch);
+    command->end_watch = NULL;
+    if (command->end >= 0)
+        close(command->end);
+    command->end = -1;
+}
+
+static void end_ready(void *context, int events)
+{
+    struct guarded_command *command = context;
+    (void)events;
+    end_watch_stop(command);
+    minder_continue(command);
+}
+
+/* Where the kernel gives no such descriptor, only a minder that is stopped does not report the end. */
+static void end_watch_start(struct guarded_command *command)
+{
+    command->end = (int)syscall(SYS_pidfd_open, command->pid, O_NONBLOCK);
+    if (command->end >= 0)
+        command->end_watch = loop_watch_start(command->loop, command->end, LOOP_READABLE, end_ready, command);
+}
+
+/* A signal of the terminal that came before the command was in the process group can be read here by now. One that
+ * came after that waits in the command, and does not become two when it is passed on, too. */
+static void command_started(struct guarded_command *command, pid_t pid)
+{
+    command->pid = pid;
+    end_watch_start(command);
+    signals_ready(command, LOOP_READABLE);
+    command->executes = true;
+    minder_order(command, MINDER_EXECUTE, 0);
+}
+
 /* --- the minder's reports ----------------------------------------------------------------------------------------- */
 
 static void reports_read(struct guarded_command *command)
@@ -521,7 +608,7 @@ static void reports_read(struct guarded_command *command)
     int none[PASSED_MAX];
     while (command->socket >= 0 && message_receive(command->socket, &message, none) >= 0) {
         if (message.kind == MINDER_STARTED) {
-            command->pid = (pid_t)message.value;
+            command_started(command, (pid_t)message.value);
         } else if (message.kind == MINDER_STOPPED) {
             command_stopped(command);
         } else if (message.kind == MINDER_ENDED) {
@@ -555,7 +642,7 @@ static void socket_ready(void *context, int events)
 static void minder_spawned(struct child *child, pid_t pid, int failure)
 {
     struct guarded_command *command = list_owner(child, struct guarded_command, child);
-    (void)pid;
+    command->minder = pid;
     if (failure != 0)
         command->failed(command->context, strerror(failure));
     else
@@ -566,6 +653,7 @@ static void minder_exited(struct child *child, const struct child_exit *end)
 {
     struct guarded_command *command = list_owner(child, struct guarded_command, child);
     bool was_killed = end->killed_run != 0;
+    command->minder = 0;
     reports_read(command);
     run_entry_close(run_table_entry(command->run_table, 0));
     if (was_killed || !command->has_status)
@@ -649,6 +737,7 @@ void guarded_command_ring(struct guarded_command *command)
 void guarded_command_close(struct guarded_command *command)
 {
     socket_close(command);
+    end_watch_stop(command);
     if (command->signals_watch != NULL)
         loop_watch_stop(command->signals_watch);
     if (command->signals >= 0)

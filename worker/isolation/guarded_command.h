@@ -13,9 +13,10 @@
  *     this one ─▶ zygote (launcher.h) ─▶ minder ─▶ the command ─▶ what it starts
  *
  * The minder is the command's parent. It sees the command end and stop, passes signals on to it, and warns it by the
- * clock, so all that works while this process is stopped. The zygote kills the minder when the lock ends, the command
- * dies with its parent, and what the command started falls to the zygote, which kills it. The command belongs to the
- * process group of this process, so a terminal treats both as one job.
+ * clock, so all that works while this process is stopped. If the command stops its parent, this process continues it.
+ * The zygote kills the minder when the lock ends, the command dies with its parent, and what the command started falls
+ * to the zygote, which kills it. The command belongs to the process group of this process, so a terminal treats both as
+ * one job.
  *
  * If the zygote is killed too, the minder and the command die, and what the command started stays. A process that
  * another program started for the command (a service manager, a container engine, another host) is none of its own.
@@ -53,10 +54,11 @@ struct guarded_command {
     struct loop *loop;
     struct launcher *launcher;
     struct child child;
-    int socket, signals;
-    struct loop_watch *socket_watch, *signals_watch;
-    pid_t pid; /* of the command; 0 = it does not run */
-    bool was_started, has_status;
+    int socket, signals, end; /* `end` is readable when the command has ended; -1 = it is not watched */
+    struct loop_watch *socket_watch, *signals_watch, *end_watch;
+    pid_t minder;                           /* 0 = it does not run */
+    pid_t pid;                              /* of the command; 0 = it does not run */
+    bool was_started, executes, has_status; /* it executes once it has its process group */
     int wait_status;
 };
 
