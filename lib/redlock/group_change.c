@@ -9,7 +9,8 @@
 
 #define SOON_NS          (20 * NS_PER_MS)
 #define LOOK_NS          (250 * NS_PER_MS) /* between two looks at all nodes while time passes */
-#define OTHERS_RETURN_NS (4 * NS_PER_S)    /* the longest pause between two attempts to connect is 2 s */
+#define OTHERS_RETURN_NS (6 * NS_PER_S)    /* a client at rest looks at each node every 5 s */
+#define HEAL_SLACK_NS    (1 * NS_PER_S)    /* for what is asked and written meanwhile */
 #define LOOK_AGAIN_NS    (500 * NS_PER_MS)
 
 /* One change of membership under way. */
@@ -41,6 +42,7 @@ static struct membership_step change_plan(struct change *change)
         membership.newcomer = &newcomer;
     } else if (change->newcomer != NULL) {
         membership.newcomer = &membership.node[change->leaving];
+        memcpy(change->new_id, change->newcomer->inspection.run_id, MARKER_ID_DIGITS); /* as clients record it */
     }
     if (change->waiting_for != 0 && instant_reached(instant_now(), change->waited_at))
         membership.waited_for = change->waiting_for;
@@ -81,6 +83,7 @@ static bool change_write(struct change *change, const struct membership_step *st
 struct healing {
     struct redlock_nodes *nodes;
     const bool *wanted; /* NULL = all */
+    struct instant end; /* it may wait until then */
     bool waits;
     struct change members, readmission; /* one at a time */
     bool is_readmitting;
@@ -88,6 +91,7 @@ struct healing {
     bool is_stuck;                                 /* the membership itself lets nobody in */
     bool wrote;                                    /* in this round */
     struct instant next;                           /* when something is due; INSTANT_NEVER = nothing ever */
+    struct instant all_vote;                       /* not before */
     unsigned refused, unreachable, to_wait;
 };
 
@@ -95,6 +99,16 @@ static void healing_waits(struct healing *healing, struct instant until)
 {
     healing->to_wait++;
     healing->next = instant_earlier(healing->next, until);
+    if (instant_before(healing->all_vote, until))
+        healing->all_vote = until;
+}
+
+/* Afterwards the contested places are given anew, to nodes that have no vote before a quarantine is over. */
+static void changes_meet(struct healing *healing, const struct membership_step *step)
+{
+    struct instant settled = instant_after(instant_now(), change_left_ns(&healing->members, step));
+    healing_waits(healing, instant_after(settled, nodes_wait_ns(healing->nodes, &step->group)));
+    healing->next = instant_earlier(healing->next, settled);
 }
 
 /* Brings members up to date that a change did not reach. */
@@ -107,10 +121,26 @@ static void members_update(struct healing *healing)
     if (!healing->is_stuck)
         return;
     if (step.verdict == MEMBERSHIP_WAIT)
-        healing_waits(healing, instant_after(instant_now(), change_left_ns(&healing->members, &step)));
+        changes_meet(healing, &step);
     healing->unreachable += step.verdict == MEMBERSHIP_TOO_FEW;
     healing->refused += step.verdict == MEMBERSHIP_REFUSED;
     nodes_tell(healing->nodes, "%s", step.reason);
+}
+
+/* A process that saw a server in its place gives it back, and holders give their locks back. So it gets its time for
+ * that; and who has no time for all of it begins nothing. */
+static bool others_may_know(struct healing *healing, unsigned index, const struct marker *group)
+{
+    struct instant now = instant_now(), *since = &healing->blank_since[index];
+    bool is_blank = healing->nodes->trust.node[index].reason == TRUST_NO_MARKER;
+    if (since->ns == 0)
+        *since = now;
+    struct instant begin = is_blank ? instant_after(*since, OTHERS_RETURN_NS) : *since;
+    if (healing->waits && instant_reached(now, begin))
+        return false;
+    healing_waits(healing, instant_after(begin, nodes_wait_ns(healing->nodes, group)));
+    healing->next = instant_earlier(healing->next, instant_earlier(begin, instant_after(now, LOOK_AGAIN_NS)));
+    return true;
 }
 
 /* Gives a place to a node that has lost its marker, or whose marker names a place that it no longer has. */
@@ -125,37 +155,17 @@ static void node_readmit(struct healing *healing, unsigned index)
     if (!healing->is_readmitting)
         *change = change_begin(nodes, (int)index, &nodes->servers[index]);
     struct membership_step step = change_plan(change);
-    healing->is_readmitting = step.verdict == MEMBERSHIP_WRITE || step.verdict == MEMBERSHIP_WAIT;
-    if (healing->is_readmitting && !healing->waits) {
-        bool others_may_know = nodes->trust.node[index].reason == TRUST_NO_MARKER;
-        int64_t wait_ns = nodes_wait_ns(nodes, &step.group) + (others_may_know ? OTHERS_RETURN_NS : 0);
+    healing->is_readmitting = step.verdict == MEMBERSHIP_WRITE;
+    if (healing->is_readmitting && others_may_know(healing, index, &step.group)) {
         healing->is_readmitting = false;
-        healing_waits(healing, instant_after(instant_now(), wait_ns));
     } else if (step.verdict == MEMBERSHIP_WRITE) {
         healing->wrote |= change_write(change, &step);
         healing_waits(healing, instant_now());
-    } else if (step.verdict == MEMBERSHIP_WAIT) {
-        healing_waits(healing, instant_after(instant_now(), change_left_ns(change, &step)));
     } else if (step.verdict == MEMBERSHIP_TOO_FEW || step.verdict == MEMBERSHIP_REFUSED) {
         healing->unreachable += step.verdict == MEMBERSHIP_TOO_FEW;
         healing->refused += step.verdict == MEMBERSHIP_REFUSED;
         nodes_tell(nodes, "%s: %s", nodes->servers[index].name, step.reason);
     }
-}
-
-/* A process that saw a server in its place gives it back after an empty restart, and holders give their locks back, as
- * soon as they are connected again. A new place would prevent both. */
-static bool may_be_known_to_others(struct healing *healing, unsigned index)
-{
-    struct instant now = instant_now(), *since = &healing->blank_since[index];
-    if (!healing->waits || healing->nodes->trust.node[index].reason != TRUST_NO_MARKER)
-        return false;
-    if (since->ns == 0)
-        *since = now;
-    if (instant_reached(now, instant_after(*since, OTHERS_RETURN_NS)))
-        return false;
-    healing_waits(healing, instant_earlier(instant_after(*since, OTHERS_RETURN_NS), instant_after(now, LOOK_AGAIN_NS)));
-    return true;
 }
 
 static bool wants_place(const struct trust_node *trusted)
@@ -179,7 +189,7 @@ static void node_heal(struct healing *healing, unsigned index)
         nodes_tell(nodes, "%s: its marker cannot be written: %s", server->name, server->unwritable);
     } else if (trusted->state == TRUST_QUARANTINED) {
         healing_waits(healing, trust_node_until(&nodes->trust, index));
-    } else if (healing->is_stuck || may_be_known_to_others(healing, index)) {
+    } else if (healing->is_stuck) {
         return;
     } else if (wants_place(trusted)) {
         node_readmit(healing, index);
@@ -199,6 +209,7 @@ static bool healing_round(struct healing *healing)
     healing->wrote = false;
     healing->refused = healing->unreachable = healing->to_wait = 0;
     healing->next = INSTANT_NEVER;
+    healing->all_vote = instant_now();
     nodes_inspect(nodes);
     members_update(healing);
     if (!healing->wrote)
@@ -214,14 +225,25 @@ static int64_t pause_ns(int64_t left_ns)
     return left_ns < SOON_NS ? SOON_NS : left_ns < LOOK_NS ? left_ns : LOOK_NS;
 }
 
+/* What a process waited for is known to that process alone, so the time of several calls does not add up. */
+static bool is_too_short(const struct healing *healing)
+{
+    return healing->waits && instant_before(healing->end, healing->all_vote);
+}
+
 static enum redlock_nodes_end healing_ends(struct healing *healing)
 {
     struct redlock_nodes *nodes = healing->nodes;
+    int64_t left_ns = instant_since(instant_now(), healing->all_vote);
     if (healing->to_wait > 0)
         nodes_tell(nodes, "%u node%s need%s time before %s can vote: about %lld s", healing->to_wait,
                    healing->to_wait == 1 ? "" : "s", healing->to_wait == 1 ? "s" : "",
-                   healing->to_wait == 1 ? "it" : "they",
-                   (long long)(instant_since(instant_now(), healing->next) / NS_PER_S + 1));
+                   healing->to_wait == 1 ? "it" : "they", (long long)(left_ns / NS_PER_S + 1));
+    if (healing->to_wait > 0 && is_too_short(healing))
+        nodes_tell(nodes,
+                   "that is longer than it may wait, and the time of several calls does not add up: let one "
+                   "wait for %lld s",
+                   (long long)((left_ns + HEAL_SLACK_NS) / NS_PER_S + 1));
     if (healing->refused > 0)
         return REDLOCK_NODES_REFUSED;
     if (healing->to_wait > 0)
@@ -229,16 +251,18 @@ static enum redlock_nodes_end healing_ends(struct healing *healing)
     return healing->unreachable > 0 ? REDLOCK_NODES_TOO_FEW : REDLOCK_NODES_DONE;
 }
 
-enum redlock_nodes_end redlock_nodes_heal(struct redlock_nodes *nodes, const bool *wanted, bool wait)
+enum redlock_nodes_end redlock_nodes_heal(struct redlock_nodes *nodes, const bool *wanted, int64_t wait_ms)
 {
     if (nodes == NULL)
         return REDLOCK_NODES_REFUSED;
-    struct healing healing = {.nodes = nodes, .wanted = wanted, .waits = wait};
+    struct healing healing = {.nodes = nodes, .wanted = wanted, .waits = wait_ms > 0, .end = INSTANT_NEVER};
+    if (wait_ms < INT64_MAX)
+        healing.end = instant_after(instant_now(), ns_from_ms(wait_ms));
     healing.members = change_begin(nodes, MEMBERSHIP_NOBODY, NULL);
     for (;;) {
         if (!healing_round(&healing))
             continue;
-        if (!wait || healing.to_wait == 0)
+        if (!healing.waits || healing.to_wait == 0 || is_too_short(&healing))
             return healing_ends(&healing);
         int64_t left_ns = instant_since(instant_now(), healing.next);
         if (!nodes_pause(nodes, "waiting until what nodes may have forgotten has expired", left_ns, pause_ns(left_ns)))

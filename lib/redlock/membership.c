@@ -324,7 +324,23 @@ static int leaving_place(const struct plan *plan)
     return missing == 1 || (missing > 1 && are_all_reached) ? (int)first : -1;
 }
 
-static bool make_vacant(struct plan *plan)
+/* The first member that stays gets another id into that place, or none; the others learn of it next. */
+static bool place_change(struct plan *plan, unsigned place, const char *id)
+{
+    for (unsigned i = 0; i < plan->given->nodes; i++) {
+        const struct membership_node *node = &plan->given->node[i];
+        if (!stays(plan, i) || !is_up_to_date(plan, node))
+            continue;
+        struct marker marker = node->marker;
+        marker.generation++;
+        snprintf(marker.places[place], sizeof marker.places[place], "%s", id);
+        return write_marker(plan, i, node, marker);
+    }
+    return false;
+}
+
+/* Takes the place of the node that leaves: `id` is what it becomes. */
+static bool take_place(struct plan *plan, const char *id)
 {
     const struct membership_node *leaving = leaving_node(plan);
     if (newcomer_is_outside(plan) && is_of_group(plan, leaving) && !is_member(plan, leaving))
@@ -339,16 +355,7 @@ static bool make_vacant(struct plan *plan)
     if (place < 0)
         return refuse(plan, MEMBERSHIP_TOO_FEW,
                       "the place of %s in the group is not known while other nodes cannot be reached", leaving->name);
-    for (unsigned i = 0; i < plan->given->nodes; i++) {
-        const struct membership_node *node = &plan->given->node[i];
-        if (!stays(plan, i) || !is_up_to_date(plan, node))
-            continue;
-        struct marker marker = node->marker;
-        marker.generation++;
-        marker.places[place][0] = '\0';
-        return write_marker(plan, i, node, marker);
-    }
-    return false;
+    return place_change(plan, (unsigned)place, id);
 }
 
 /* --- step 2 ------------------------------------------------------------------------------------------------------ */
@@ -374,21 +381,36 @@ static bool vacancy_is_of_another(struct plan *plan)
                   other->name);
 }
 
-static bool fill_vacancy(struct plan *plan, unsigned place)
+static bool newcomer_write(struct plan *plan, struct marker marker, const char *run)
 {
     const struct membership_node *newcomer = plan->given->newcomer;
+    snprintf(marker.self, sizeof marker.self, "%s", plan->given->new_id);
+    snprintf(marker.run, sizeof marker.run, "%s", run);
+    plan->step->gives_vote = run[0] != '\0';
+    return write_marker(plan, newcomer_is_outside(plan) ? MEMBERSHIP_NEWCOMER : (unsigned)plan->given->leaving,
+                        newcomer, marker);
+}
+
+static bool fill_vacancy(struct plan *plan, unsigned place)
+{
+    struct marker marker = plan->group;
     if (plan->given->waited_for != plan->group.generation) {
         plan->step->verdict = MEMBERSHIP_WAIT;
         return true;
     }
-    struct marker marker = plan->group;
     marker.generation++;
     snprintf(marker.places[place], sizeof marker.places[place], "%s", plan->given->new_id);
-    snprintf(marker.self, sizeof marker.self, "%s", plan->given->new_id);
-    snprintf(marker.run, sizeof marker.run, "%s", newcomer->run_id);
-    plan->step->gives_vote = true;
-    return write_marker(plan, newcomer_is_outside(plan) ? MEMBERSHIP_NEWCOMER : (unsigned)plan->given->leaving,
-                        newcomer, marker);
+    return newcomer_write(plan, marker, plan->given->newcomer->run_id);
+}
+
+/* --- a node that lost its marker --------------------------------------------------------------------------------- */
+
+static bool readmit(struct plan *plan, int vacancy)
+{
+    if (marker_place_of(&plan->group, plan->given->new_id) >= 0)
+        return newcomer_write(plan, plan->group, "");
+    return vacancy >= 0 ? place_change(plan, (unsigned)vacancy, plan->given->new_id)
+                        : take_place(plan, plan->given->new_id);
 }
 
 /* --- all of it --------------------------------------------------------------------------------------------------- */
@@ -430,8 +452,10 @@ static void plan_make(struct plan *plan)
         refuse(plan, MEMBERSHIP_TOO_FEW,
                "only %u of the nodes that stay are reached and belong to the group: %u are needed", count,
                plan->quorum);
+    else if (!newcomer_is_outside(plan))
+        readmit(plan, vacancy);
     else if (vacancy < 0)
-        make_vacant(plan);
+        take_place(plan, "");
     else
         fill_vacancy(plan, (unsigned)vacancy);
 }

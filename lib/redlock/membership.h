@@ -22,10 +22,12 @@
  * quorum. Markers do not tell which of them had one before some nodes were emptied. So none is chosen: with a quorum of
  * members whose places nobody contests, all contested places become vacant, one generation for each. Any majority that
  * counted servers at k contested places has quorum - k of the other members, and meets the new majority there. Then the
- * places are given anew as in step 2, after the same wait. A membership that a quorum knows now is finished instead.
+ * places are given anew. A membership that a quorum knows now is finished instead.
  *
- * A node that lost its marker, and whose place cannot be proven, is treated like a newcomer at its own address: what it
- * forgot has expired when it votes again. Pure: no clock, no socket, no allocation. Any thread. */
+ * A node that lost its marker, and whose place cannot be proven, gets a new id in its place, as clients record it
+ * (trust.h): first in the markers of the others, then, once a quorum of them has it, in a marker of its own that names
+ * no run yet. So it has no vote until one quarantine later. Nothing has to be waited for between the writes, and any
+ * client finishes what was begun. Pure: no clock, no socket, no allocation. Any thread. */
 #ifndef REDLOCK_MEMBERSHIP_H
 #define REDLOCK_MEMBERSHIP_H
 
@@ -50,7 +52,8 @@ struct membership {
     struct membership_node node[MARKER_PLACES_MAX]; /* in the order of the configuration */
     int leaving;                                    /* the node whose place is given away, or MEMBERSHIP_NOBODY */
     const struct membership_node *newcomer;         /* gets the place: &node[leaving] itself, or a server outside */
-    const char *new_id;                             /* fresh, MARKER_ID_DIGITS hexadecimal digits */
+    /* MARKER_ID_DIGITS hexadecimal digits: fresh, or of a node that lost its marker the first of its run. */
+    const char *new_id;
     uint32_t waited_for; /* the time of MEMBERSHIP_WAIT for this generation has passed; 0 = of none */
 };
 

@@ -96,7 +96,7 @@ static void forget_two_and_heal(void *argument)
     server_evict(nodes[1]->server, SIZE_MAX, 1);
     server_evict(nodes[3]->server, SIZE_MAX, 1);
     session = redlock_nodes_open(&options, NULL, 0);
-    healed = redlock_nodes_heal(session, NULL, true);
+    healed = redlock_nodes_heal(session, NULL, INT64_MAX);
     redlock_nodes_close(session);
 }
 

@@ -12,7 +12,7 @@
 #include "base/memory.h"
 #include "redlock/membership.h"
 
-enum { NODES_MAX = 5, SERVERS_MAX = NODES_MAX + 1, STATES_MAX = 4096, EDGES_MAX = 1 << 19 };
+enum { NODES_MAX = 5, SERVERS_MAX = NODES_MAX + 1, STATES_MAX = 1 << 13, EDGES_MAX = 1 << 20 };
 
 /* What the servers hold: the configured ones, and behind them the one that is to come. A marker of generation 0 is
  * none. `waited` is what only the running process knows. */

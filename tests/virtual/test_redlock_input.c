@@ -373,7 +373,7 @@ TEST(null_is_a_session_that_refuses)
     assert_int_equal(redlock_nodes_look(NULL), REDLOCK_NODES_REFUSED);
     assert_int_equal(redlock_nodes_compare_clocks(NULL, 1), REDLOCK_NODES_REFUSED);
     assert_int_equal(redlock_nodes_init(NULL, &(struct redlock_group_terms){0}), REDLOCK_NODES_REFUSED);
-    assert_int_equal(redlock_nodes_heal(NULL, NULL, false), REDLOCK_NODES_REFUSED);
+    assert_int_equal(redlock_nodes_heal(NULL, NULL, 0), REDLOCK_NODES_REFUSED);
     assert_int_equal(redlock_nodes_replace(NULL, 0, &cluster.options.nodes[0]), REDLOCK_NODES_REFUSED);
     assert_int_equal(redlock_nodes_find(NULL, "r"), REDLOCK_NODES_REFUSED);
     assert_int_equal(redlock_nodes_places(NULL, "r", (unsigned[REDLOCK_LIMIT_MAX]){0}), 0);

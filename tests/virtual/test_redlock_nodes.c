@@ -14,7 +14,7 @@
 
 enum { MEMBERS = 3, NEW = 3, SERVERS = 5, MAX_TTL_MS = 1000 };
 
-#define OTHERS_RETURN_NS (4 * NS_PER_S) /* for so long a lost marker may come back by itself */
+#define OTHERS_RETURN_NS (6 * NS_PER_S) /* for so long a lost marker may come back by itself */
 #define LOOK_NS          (250 * NS_PER_MS)
 
 static struct redis_server *servers[SERVERS];
@@ -83,7 +83,7 @@ static enum redlock_nodes_end look(void)
 static enum redlock_nodes_end heal(bool wait)
 {
     session_begin();
-    return redlock_nodes_heal(nodes, NULL, wait);
+    return redlock_nodes_heal(nodes, NULL, wait ? INT64_MAX : 0);
 }
 
 static struct redlock_node successor(void)
@@ -472,7 +472,7 @@ TEST(a_node_of_another_group_is_foreign)
     expect_node(2, "excluded", "other_group");
     expect(heal(true), REDLOCK_NODES_REFUSED, "lock3: The server belongs to another lock group");
     session_begin();
-    expect(redlock_nodes_heal(nodes, (const bool[]){true, true, false}, true), REDLOCK_NODES_DONE, "");
+    expect(redlock_nodes_heal(nodes, (const bool[]){true, true, false}, INT64_MAX), REDLOCK_NODES_DONE, "");
 }
 
 /* E20: who knows fewer nodes, or more, would count other majorities. */
@@ -542,11 +542,11 @@ TEST(a_restarted_node_votes_after_its_quarantine)
     expect(heal(false), REDLOCK_NODES_WAITING, "1 node needs time before it can vote: about ");
     expect_told_to_wait(wait_ns());
     session_begin();
-    expect(redlock_nodes_heal(nodes, (const bool[]){true, false, true}, true), REDLOCK_NODES_DONE, "");
+    expect(redlock_nodes_heal(nodes, (const bool[]){true, false, true}, INT64_MAX), REDLOCK_NODES_DONE, "");
     assert_string_equal(marker_of(1).run, founding[1].run);
     struct instant begin = instant_now();
     session_begin();
-    expect(redlock_nodes_heal(nodes, (const bool[]){false, true, false}, true), REDLOCK_NODES_DONE, "");
+    expect(redlock_nodes_heal(nodes, (const bool[]){false, true, false}, INT64_MAX), REDLOCK_NODES_DONE, "");
     expect_took(begin, wait_ns());
     struct marker after = marker_of(1);
     assert_true(marker_same_membership(&founding[1], &after));
@@ -591,10 +591,11 @@ TEST(who_waits_is_told_and_may_stop)
     redis_server_restart(servers[0]);
     redis_server_restart(servers[2]);
     session_watch(2, -1);
-    expect(redlock_nodes_heal(nodes, NULL, true), REDLOCK_NODES_WAITING, "2 nodes need time before they can vote: ");
+    expect(redlock_nodes_heal(nodes, NULL, INT64_MAX), REDLOCK_NODES_WAITING,
+           "2 nodes need time before they can vote: ");
     assert_int_equal(watch.calls, 2);
     session_watch(0, -1);
-    expect(redlock_nodes_heal(nodes, NULL, true), REDLOCK_NODES_DONE, "");
+    expect(redlock_nodes_heal(nodes, NULL, INT64_MAX), REDLOCK_NODES_DONE, "");
     assert_string_equal(watch.what, "waiting until what nodes may have forgotten has expired");
     assert_true(watch.calls * LOOK_NS + slack_ns() >= wait_ns() && watch.calls <= wait_ns() / LOOK_NS + 2);
     expect_left(watch.most_ms, wait_ns() + NS_PER_MS);
@@ -616,10 +617,59 @@ TEST(a_node_that_lost_its_marker_comes_in_under_a_new_id)
     expect(heal(true), REDLOCK_NODES_DONE, "");
     expect_took(begin, OTHERS_RETURN_NS + wait_ns());
     struct marker after = marker_of(1), other = marker_of(0);
-    assert_int_equal(after.generation, 3);
+    assert_int_equal(after.generation, 2);
     assert_int_equal(marker_place_of(&after, after.self), 1);
     assert_string_not_equal(after.self, founding[1].self);
     assert_true(marker_same_membership(&after, &other));
+    expect_all_vote();
+}
+
+static void expect_refused_as_too_short(int64_t wait_ms, int64_t needed_ns)
+{
+    session_begin();
+    struct instant begin = instant_now();
+    expect(redlock_nodes_heal(nodes, NULL, wait_ms), REDLOCK_NODES_WAITING, "1 node needs time before it can vote: ");
+    assert_true(instant_since(begin, instant_now()) < NS_PER_S);
+    const char *needed = strstr(redlock_nodes_reason(nodes), "does not add up: let one wait for ");
+    assert_non_null(needed);
+    expect_left(MS_PER_S * strtol(needed + strlen("does not add up: let one wait for "), NULL, 10),
+                (needed_ns / NS_PER_S + 2) * NS_PER_S);
+}
+
+/* The limit that it names is enough. */
+TEST(a_limit_that_is_too_short_is_refused_and_begins_nothing)
+{
+    group_begin();
+    ask(1, "FLUSHALL");
+    int64_t needed_ns = OTHERS_RETURN_NS + wait_ns();
+    expect_refused_as_too_short(1, needed_ns);
+    expect_refused_as_too_short(needed_ns / NS_PER_MS - 100, needed_ns);
+    assert_true(is_unmarked(1));
+    assert_unchanged_but(1);
+    session_begin();
+    expect(redlock_nodes_heal(nodes, NULL, (needed_ns / NS_PER_S + 2) * MS_PER_S), REDLOCK_NODES_DONE, "");
+    expect_all_vote();
+    redis_server_restart(servers[2]);
+    expect_refused_as_too_short(wait_ns() / NS_PER_MS - 100, wait_ns());
+    session_begin();
+    expect(redlock_nodes_heal(nodes, NULL, (wait_ns() / NS_PER_S + 2) * MS_PER_S), REDLOCK_NODES_DONE, "");
+    expect_all_vote();
+}
+
+/* Whenever it is interrupted, a client that never knew the node finishes the rest. */
+TEST(a_client_finishes_what_healing_has_begun)
+{
+    group_begin();
+    ask(1, "FLUSHALL");
+    session_watch(OTHERS_RETURN_NS / LOOK_NS + 2, -1);
+    expect(redlock_nodes_heal(nodes, NULL, INT64_MAX), REDLOCK_NODES_WAITING, "1 node needs time");
+    struct marker begun = marker_of(0);
+    assert_int_equal(begun.generation, 2);
+    session_end();
+    struct redlock_client *client = redlock_client_open(&options, NULL, 0);
+    assert_non_null(client);
+    test_await(!is_unmarked(1) && marker_of(1).run[0] != '\0' && strncmp(marker_of(1).run, "ffffffff", 8) != 0);
+    redlock_client_close(client);
     expect_all_vote();
 }
 
@@ -632,9 +682,9 @@ TEST(nodes_that_lost_their_markers_come_in_one_after_the_other)
     assert_unchanged_but(1);
     struct instant begin = instant_now();
     expect(heal(true), REDLOCK_NODES_DONE, "");
-    expect_took(begin, OTHERS_RETURN_NS + 2 * wait_ns());
+    expect_took(begin, OTHERS_RETURN_NS + wait_ns() + NS_PER_S); /* a marker is written once a second */
     struct marker after = marker_of(1);
-    assert_int_equal(after.generation, 5);
+    assert_int_equal(after.generation, 3);
     expect_all_vote();
 }
 
@@ -644,7 +694,7 @@ TEST(a_node_that_is_emptied_meanwhile_keeps_its_id)
     group_begin();
     redis_server_restart(servers[1]);
     session_watch(0, 0);
-    expect(redlock_nodes_heal(nodes, NULL, true), REDLOCK_NODES_DONE, "");
+    expect(redlock_nodes_heal(nodes, NULL, INT64_MAX), REDLOCK_NODES_DONE, "");
     struct marker after = marker_of(0);
     assert_true(marker_same_membership(&founding[0], &after));
     assert_string_equal(after.self, founding[0].self);
@@ -660,7 +710,7 @@ TEST(an_empty_server_at_the_address_of_a_node_is_healed)
     expect_node(1, "excluded", "no_marker");
     expect(heal(true), REDLOCK_NODES_DONE, "");
     struct marker marker = marker_of(3);
-    assert_int_equal(marker.generation, 3);
+    assert_int_equal(marker.generation, 2);
     assert_string_equal(marker.self, marker.places[1]);
     expect_all_vote();
 }

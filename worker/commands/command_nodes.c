@@ -177,7 +177,8 @@ static int heal(struct nodes_command *command)
         return EXIT_CODE_FAILURE;
     command->until = instant_after(instant_now(), command->wait_ns);
     redlock_nodes_watch(command->session.nodes, show_progress, command);
-    enum redlock_nodes_end end = redlock_nodes_heal(command->session.nodes, wanted, command->waits);
+    int64_t wait_ms = command->wait_ns == INT64_MAX ? INT64_MAX : ms_from_ns(command->wait_ns);
+    enum redlock_nodes_end end = redlock_nodes_heal(command->session.nodes, wanted, command->waits ? wait_ms : 0);
     line_end(command);
     if (end == REDLOCK_NODES_DONE || command->as_json)
         show(command);
@@ -349,7 +350,11 @@ const struct command command_nodes = {
         "\n"
         "`heal` gives nodes their votes back, all or those that are named: it waits (with --wait) for the end of\n"
         "quarantines and writes it down, brings members up to date that a replacement did not reach, and lets a node\n"
-        "in again that lost its marker. Exit status: 0 they all vote; 75 not yet; 1 something else is wrong.\n"
+        "in again that lost its marker. A limit of --wait that is too short is refused with the one that is needed: "
+        "the\n"
+        "time of several calls does not add up. Whatever a call has begun when it ends, workers finish. Exit status: "
+        "0\n"
+        "they all vote; 75 not yet; 1 something else is wrong.\n"
         "\n"
         "`replace` puts another, empty server into the place of a node, which may be dead: first the place is made\n"
         "vacant, then, one longest ttl later, the new server gets it, so that any two majorities have a node in\n"

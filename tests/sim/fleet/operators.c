@@ -56,7 +56,7 @@ static void heal_main(void *argument)
     char reason[256] = "";
     (void)argument;
     struct redlock_nodes *nodes = redlock_nodes_open(&fleet.lock_options, reason, sizeof reason);
-    enum redlock_nodes_end end = redlock_nodes_heal(nodes, NULL, true);
+    enum redlock_nodes_end end = redlock_nodes_heal(nodes, NULL, INT64_MAX);
     world_tell("healed: %d %s", (int)end, redlock_nodes_reason(nodes));
     if (end != REDLOCK_NODES_DONE) {
         group_forget();

@@ -67,7 +67,7 @@ static void heal_main(void *argument)
     (void)argument;
     struct redlock_nodes *nodes = nodes_open(), *unsettled = nodes;
     redlock_nodes_watch(nodes, settling_note, &unsettled);
-    enum redlock_nodes_end end = redlock_nodes_heal(nodes, NULL, true);
+    enum redlock_nodes_end end = redlock_nodes_heal(nodes, NULL, INT64_MAX);
     schedule.healed_at = world_time();
     world_tell("healed: %d %s", (int)end, redlock_nodes_reason(nodes));
     redlock_nodes_close(nodes);
