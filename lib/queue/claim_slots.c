@@ -1,5 +1,5 @@
-/* What the process knows of its claims: what the place of each slot holds, and whether the node lists the process. An
- * unlisted process may claim nothing. Calls that claim, moves, waiting and the process lease use this. On the loop. */
+/* What the process knows of its claims: what the place of each slot holds. Calls that claim, moves, waiting and the
+ * process lease use this. On the loop. */
 #include <string.h>
 
 #include "base/invariant.h"
@@ -8,46 +8,10 @@
 #include "queue/queue_private.h"
 #include "queue/scripts.h"
 
-/* --- listed --------------------------------------------------------------------------------------------------- */
-
 void queue_look(struct queue *queue)
 {
     if (loop_timer_is_set(&queue->lease_timer))
         loop_timer_set(queue->loop, &queue->lease_timer, loop_now(queue->loop));
-}
-
-static void enlisted(struct retried_call *retried_call, const struct redis_reply *reply)
-{
-    (void)reply;
-    struct queue *queue = list_owner(retried_call, struct queue, presence);
-    queue->presenting = false;
-    queue->is_listed = true;
-    blocking_claims_arm(queue);
-    queue_look(queue);
-}
-
-void queue_request_lease(const struct queue *queue, struct buffer *out)
-{
-    redis_request_seconds(out, queue->options.lease_ns / NS_PER_US);
-}
-
-/* Lists the process before it claims, so that others find its claims if it dies. */
-void queue_enlist(struct queue *queue)
-{
-    if (queue->presenting || queue->leaving)
-        return;
-    struct buffer names = {0}, *out = &queue->presence.request;
-    queue->presenting = true;
-    queue->is_listed = false;
-    for (unsigned i = 0; i < queue->options.name_count; i++)
-        buffer_format(&names, "%s%s", i > 0 ? "\n" : "", queue->names[i]);
-    buffer_clear(out);
-    redis_request_script(out, &queue_script_enlist, 2, 3);
-    redis_request_texts(out, queue->keys.processes, queue->keys.process, queue->identity);
-    queue_request_lease(queue, out);
-    redis_request_bytes(out, names.bytes, names.length);
-    buffer_fini(&names);
-    retried_call_start(&queue->presence);
 }
 
 /* --- what the node said ---------------------------------------------------------------------------------------- */
@@ -197,9 +161,4 @@ void queue_slot_read(struct queue *queue, unsigned number, const struct redis_re
         queue_slot_holds(slot, slot->next);
         queue_slot_answer(queue, number, QUEUE_NOTHING);
     }
-}
-
-void claim_slots_init(struct queue *queue)
-{
-    retried_call_init(&queue->presence, &queue->retried_calls, enlisted);
 }

@@ -98,7 +98,7 @@ struct queue *queue_create(struct loop *loop, const struct queue_options *option
     moves_init(queue);
     waiting_init(queue);
     claims_init(queue);
-    claim_slots_init(queue);
+    enlist_init(queue);
     node_open(queue);
     queue->retried_calls.node = queue->node;
     blocking_claims_create(queue);
@@ -117,7 +117,7 @@ void queue_destroy(struct queue *queue)
     claims_free(queue);
     moves_fini(queue);
     waiting_fini(queue);
-    retried_call_fini(&queue->presence);
+    enlist_fini(queue);
     retried_calls_fini(&queue->retried_calls);
     queue_keys_fini(&queue->keys);
     for (unsigned i = 0; i < queue->options.name_count; i++)
@@ -232,7 +232,7 @@ void queue_leave(struct queue *queue, struct instant deadline, void (*done)(void
     queue->left = done;
     queue->leave_by = deadline;
     queue->settle_by = instant_after(deadline, -instant_since(loop_now(queue->loop), deadline) / 2);
-    retried_call_cancel(&queue->presence); /* it must not list the process again afterwards */
+    enlist_stop(queue); /* it must not list the process again afterwards */
     process_lease_stop(queue);
     loop_timer_init(&queue->leave_timer, leave_look);
     leave_look(&queue->leave_timer);

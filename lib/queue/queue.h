@@ -20,6 +20,9 @@
  * cut off learns with its next call which claims it has lost. A renewal also finds claims that the process does not
  * know, and gives them back.
  *
+ * Two processes may have terms that let their tasks of one resource run at once (terms.h). A process announces its
+ * terms where it is listed, and serves only what the node lets it.
+ *
  * The claim script looks at the set `paused`, so pausing a queue takes effect at once.
  *
  * Threads: the loop's only. Payloads are lent for the time of the event. If the process dies, its claims stay on the
@@ -33,6 +36,7 @@
 
 #include "base/loop.h"
 #include "queue/json.h"
+#include "queue/terms.h"
 #include "redis/node.h"
 
 struct queue;
@@ -80,6 +84,11 @@ struct queue_options {
     /* A task was parked (waiting.h) for this long, or is due then by a queue_free; may be NULL. A promoter should look
      * then. */
     void (*parked)(void *context, int64_t due_ns);
+    /* The answer to an announcement of terms: of `terms` the items that `waits` lists, one a line, are not to be
+     * served. `others` are processes with other terms: all terms that break some of ours, and a few that only disturb.
+     * May be NULL. The texts are lent for the call. */
+    void (*terms_told)(void *context, const char *terms, const char *waits, const struct terms_party *others,
+                       size_t count);
     void (*wake)(void *context); /* there may be tasks for idle slots */
     void (*changed)(void *context, enum redis_node_state state);
     void *context;
@@ -150,6 +159,13 @@ bool queue_has_no_progress(struct queue *queue, unsigned slot);
 
 /* The process was cut off and did not die: the recovery of the task does not count against it. */
 void queue_uncount_recovery(struct queue *queue, unsigned slot, const char *jid);
+/* Announces the terms of the process (terms.h), and again whenever it is listed anew; terms_told gets the answer. While
+ * something waits the queue asks again, about once a second, and calls terms_told each time. */
+void queue_announce(struct queue *queue, const char *terms);
+/* False from when the process must be listed anew until the node has answered: whether it may still serve what it
+ * served is not known. */
+bool queue_is_listed(const struct queue *queue);
+
 /* Renews the lease at once, which also tells which queues are paused and which claims exist. */
 void queue_look(struct queue *queue);
 /* Of this process's queues, how many processes serve the least served one, itself included, as of the last renewal.

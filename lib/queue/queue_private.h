@@ -1,6 +1,6 @@
 /* Private to lib/queue: queue.c (the start and the end), claim.c (the claim script), claim_slots.c (what slots hold),
- * moves.c (of single tasks), blocking_claim.c (waking), process_lease.c, waiting.c (for locks), recovery.c (of dead
- * processes). */
+ * moves.c (of single tasks), blocking_claim.c (waking), enlist.c, process_lease.c, waiting.c (for locks), recovery.c
+ * (of dead processes). */
 #ifndef QUEUE_QUEUE_PRIVATE_H
 #define QUEUE_QUEUE_PRIVATE_H
 
@@ -71,6 +71,17 @@ struct blocking_claim {
 
 struct recovery;
 
+/* The terms of the process (terms.h). Texts are NULL before the first. */
+struct queue_announcement {
+    char *terms;                   /* as they are to be announced */
+    char *sent;                    /* by the call that is outstanding */
+    char *answered;                /* of the last answer, */
+    char *waits;                   /* and the items that are not to be served */
+    bool is_due;                   /* once more after the outstanding call */
+    struct instant cautious_until; /* others may have been forgotten, and announce themselves until then */
+    struct loop_timer look;        /* while something waits */
+};
+
 struct queue {
     struct loop *loop;
     struct redis_node *node;
@@ -105,6 +116,8 @@ struct queue {
     void (*counted)(void *context, const struct queue_backlog *backlog);
     struct retried_call presence; /* enlists the process */
     bool presenting;
+    bool must_enlist; /* once more, after that */
+    struct queue_announcement announcement;
     bool is_listed; /* as of the node's last answer about it, it lists the process */
     bool has_cancels;
     bool asks_for_progress; /* with each claim */
@@ -136,7 +149,6 @@ void claims_init(struct queue *queue);
 void claims_free(struct queue *queue);
 
 /* claim_slots.c */
-void claim_slots_init(struct queue *queue);
 struct claim_slot *queue_slot_ask(struct queue *queue, unsigned number);
 void queue_slot_holds(struct claim_slot *slot, const void *id);
 void queue_slot_answer(struct queue *queue, unsigned number, enum queue_answer answer);
@@ -153,12 +165,17 @@ void claim_encode_unique(const struct queue *queue, const struct queue_task_name
 enum { TASK_NAME_MAX = 256 };
 const char *claim_cut(const char *text, size_t length, char name[TASK_NAME_MAX]);
 void claim_give_back(struct queue *queue, unsigned number, const char *name);
-void queue_enlist(struct queue *queue);
 /* An answer of the node says that its clock stands at `us`. */
 void queue_note_time(struct queue *queue, int64_t us);
-void queue_request_lease(const struct queue *queue, struct buffer *out);
 /* One '0' or '1' for each queue, in the order of `order` (NULL: as configured). */
 void queue_note_paused(struct queue *queue, const unsigned *order, const char *flags, size_t length);
+
+/* enlist.c */
+void enlist_init(struct queue *queue);
+void enlist_stop(struct queue *queue); /* the process leaves */
+void enlist_fini(struct queue *queue);
+void queue_enlist(struct queue *queue);
+void queue_request_lease(const struct queue *queue, struct buffer *out);
 
 /* moves.c */
 void moves_init(struct queue *queue);
