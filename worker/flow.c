@@ -16,6 +16,7 @@ const char *flow_ending_name(enum flow_ending ending)
         [FLOW_INVALID] = "invalid",
         [FLOW_NO_RESOURCE] = "no_resource",
         [FLOW_UNKNOWN_CLASS] = "unknown_class",
+        [FLOW_PUT_OFF] = "put_off",
         [FLOW_PARKED] = "parked",
         [FLOW_SKIPPED] = "skipped",
         [FLOW_DROPPED] = "dropped",
@@ -204,6 +205,8 @@ struct flow_step flow_claimed(struct flow *flow, const struct flow_task *task)
         return end_by_move(flow, FLOW_REFUSED, FLOW_MOVE_BURY);
     if (!task->is_known)
         return leave_unserved(flow);
+    if (task->is_put_off)
+        return end_by_move(flow, FLOW_PUT_OFF, FLOW_MOVE_DELAY);
     if (task->must_lock && !task->wants_lock)
         return end_by_move(flow, FLOW_NO_RESOURCE, FLOW_MOVE_BURY);
     if (task->lacks_runner)

@@ -73,6 +73,7 @@ enum flow_ending {
     FLOW_INVALID,       /* not a task */
     FLOW_NO_RESOURCE,   /* its class needs a lock and it names nothing to lock */
     FLOW_UNKNOWN_CLASS, /* not served here; another process serves it, or may after a deployment */
+    FLOW_PUT_OFF,       /* its class waits until processes with other terms have ended: it comes again soon */
     FLOW_PARKED,        /* its lock is held: it waits in the queue store */
     FLOW_SKIPPED,       /* its lock is held, and its class is not worth doing twice */
     FLOW_DROPPED,       /* too many waited for its lock already */
@@ -110,6 +111,7 @@ enum flow_crowd { FLOW_CROWD_DEAD, FLOW_CROWD_DROP, FLOW_CROWD_DELAY };
 struct flow_task {
     bool is_valid, is_known;
     bool is_refused;
+    bool is_put_off; /* its class is not to be served now (queue/terms.h) */
     bool is_expired;
     bool wants_lock;   /* it names resources, and its class may be locked */
     bool must_lock;    /* its class must be */

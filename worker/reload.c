@@ -128,6 +128,20 @@ void worker_classes_take(struct worker *worker)
         monitor_class_add(worker->monitor, worker->class_names[i]);
 }
 
+/* Of a single lock node it is known that it is no group. */
+void worker_terms_take(struct worker *worker)
+{
+    struct buffer text = {0};
+    struct redlock_group_status status;
+    redlock_group_status_read(worker->locks, &status);
+    worker->knows_group = worker->locks == NULL || status.nodes == 1 || status.group[0] != '\0';
+    worker->terms_order = worker->taken;
+    announced_terms_write(worker->options.config, worker->options.plugins,
+                          worker->locks != NULL && worker->knows_group ? status.group : NULL, &text);
+    announced_terms_set(worker->announced, buffer_text(&text));
+    buffer_fini(&text);
+}
+
 static void plugins_take(struct worker *worker, struct plugins *fresh)
 {
     struct plugins *running = worker->options.plugins;
@@ -290,6 +304,7 @@ static bool fresh_take(struct reload *reload)
     plugins_take(worker, reload->plugins);
     reload->plugins = NULL;
     fresh_retire(reload);
+    worker_terms_take(worker);
     log_event(LOG_INFO, "reloaded", "changed=%u after_restart=%u", telling.taken, telling.waiting);
     return true;
 }
@@ -306,6 +321,8 @@ static void fresh_judge(struct reload *reload)
     }
     if (!reload->worker->stopping)
         service_notify_ready();
+    if (announced_terms_reason(reload->worker->announced)[0] != '\0')
+        service_notify_status(announced_terms_reason(reload->worker->announced));
 }
 
 static void fresh_arrived(struct loop_message *message)

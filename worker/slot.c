@@ -198,6 +198,14 @@ static void task_contend(struct slot *slot, struct flow_task *task)
     task->if_failed = slot_failed_result(slot);
 }
 
+/* Without a majority of the lock nodes nobody knows their group, and nothing can be locked. */
+static bool may_serve(const struct slot *slot, bool wants_lock)
+{
+    const struct worker *worker = slot->worker;
+    bool locks = wants_lock && (worker->knows_group || !slot->rules.fails_open);
+    return announced_terms_allow(worker->announced, slot->envelope.class_name, locks);
+}
+
 static struct flow_task task_look(struct slot *slot)
 {
     const struct task_rules *rules = &slot->rules;
@@ -214,6 +222,7 @@ static struct flow_task task_look(struct slot *slot)
         return task;
     task.must_lock = rules->must_lock;
     task.wants_lock = rules->mode != CONFIG_MODE_NONE && slot->resources.count > 0;
+    task.is_put_off = slot->is_put_off = !may_serve(slot, task.wants_lock);
     task.on_lost = on_lost_of(rules->on_lost);
     task.at_most_once = rules->at_most_once;
     bool was_successor = slot->is_successor;
@@ -245,7 +254,8 @@ static void task_take(struct slot *slot, const char *queue, const char *payload,
     if (slot->worker->report.first_claim.ns == 0)
         slot->worker->report.first_claim = loop_now(slot->worker->loop);
     struct flow_task task = task_look(slot);
-    task.comes_late = slot->worker->quiet;
+    /* A claim of a process that must be listed anew may be older than what others serve by now. */
+    task.comes_late = slot->worker->quiet || !queue_is_listed(slot->worker->queue);
     slot_perform(slot, flow_claimed(&slot->flow, &task));
     settle(slot->partner); /* if it waited for this answer */
 }

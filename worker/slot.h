@@ -117,6 +117,7 @@ struct slot {
     enum flow_result result;
     enum flow_hold hold;                   /* of the lock, at the end of the run */
     struct instant handed_over;            /* to the runners */
+    bool is_put_off;                       /* its class is not to be served now */
     bool was_refused;                      /* its write, by a fence */
     bool was_told;                         /* the log has its end */
     bool abandoned;                        /* its handler still runs, and its end is not awaited */

@@ -343,7 +343,8 @@ static bool waited_in_vain(const struct slot *slot, const struct flow_step *step
 {
     bool is_parked = step->ending == FLOW_PARKED && step->move != FLOW_MOVE_DELAY;
     bool waits_on = is_parked || step->ending == FLOW_GIVEN_BACK || step->ending == FLOW_UNKNOWN_CLASS ||
-                    step->ending == FLOW_CLAIM_LOST;
+                    step->ending == FLOW_CLAIM_LOST ||
+                    (step->ending == FLOW_PUT_OFF && slot->envelope.line[0] == '\0'); /* nor was it in line before */
     return slot->envelope.parked_at.us != 0 && !waits_on;
 }
 

@@ -307,6 +307,7 @@ static enum log_level ending_level(const struct slot *slot, enum flow_ending end
     bool tells_all = slot->worker->options.config->worker.log_tasks == CONFIG_LOG_TASKS_ALL;
     switch (ending) {
     case FLOW_PARKED:
+    case FLOW_PUT_OFF:
     case FLOW_UNKNOWN_CLASS:
         return tells_all ? LOG_INFO : LOG_DEBUG;
     case FLOW_GIVEN_BACK:
@@ -388,8 +389,8 @@ static void ending_count(struct slot *slot, enum flow_ending ending)
 {
     struct worker *worker = slot->worker;
     worker->report.endings[is_failure(slot, ending) ? FLOW_FAILED : ending]++;
-    if (ending == FLOW_PARKED)
-        worker->claimed--; /* the flow parks a task once for each claim, and each claim was counted */
+    if (ending == FLOW_PARKED || ending == FLOW_PUT_OFF)
+        worker->claimed--; /* the flow does that to a task once for each claim, and each claim was counted */
     if (slot->waiting.resource_count == 0)
         return;
     const char *class_name = slot->envelope.class_name, *resource = slot->resources.names[0];

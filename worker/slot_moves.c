@@ -9,6 +9,9 @@
 
 /* A class that nobody serves may be served after a deployment: looked at again soon, without using up a retry. */
 #define UNSERVED_DELAY_NS (30 * NS_PER_S)
+/* What processes with other terms may serve, and this one not yet. */
+#define PUT_OFF_MIN_NS (1 * NS_PER_S)
+#define PUT_OFF_MAX_NS (15 * NS_PER_S)
 /* The lock nodes may hear later than the queue node for how long a lock stays. Who asked before its end would wait for
  * a ttl. */
 #define STAYS_SLACK_NS (5 * NS_PER_MS)
@@ -247,9 +250,17 @@ static void task_skip(struct slot *slot)
     queue_skip(slot->worker->queue, slot->number, &name, slot->waiting.names, slot->waiting.count);
 }
 
+/* For as long as it has been put off so far: soon another process takes it, or nobody serves it for a while. */
+static int64_t put_off_ns(const struct slot *slot)
+{
+    int64_t since_us = slot->envelope.parked_at.us, now_us = queue_now(slot->worker->queue).us;
+    int64_t waited_ns = since_us > 0 && since_us < now_us ? (now_us - since_us) * NS_PER_US : 0;
+    return waited_ns < PUT_OFF_MIN_NS ? PUT_OFF_MIN_NS : waited_ns > PUT_OFF_MAX_NS ? PUT_OFF_MAX_NS : waited_ns;
+}
+
 static void task_delay(struct slot *slot)
 {
-    int64_t delay_ns = slot->rules.conflict_delay_ns;
+    int64_t delay_ns = slot->is_put_off ? put_off_ns(slot) : slot->rules.conflict_delay_ns;
     postpone(slot, QUEUE_SCHEDULE, delay_ns + random_between(0, delay_ns / 2), parked_text(slot, NULL));
 }
 

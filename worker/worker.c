@@ -102,27 +102,35 @@ static void locks_ready(struct worker *worker)
     worker_listen(worker);
 }
 
+/* What it runs by is announced once it is known, or will not be known soon. */
+static void terms_look(struct worker *worker, const struct redlock_group_status *status, bool settled)
+{
+    bool knows_group = worker->locks == NULL || status->nodes == 1 || status->group[0] != '\0';
+    if ((knows_group && !worker->knows_group) || (settled && !worker->has_terms)) {
+        worker->has_terms = true;
+        worker_terms_take(worker);
+    }
+    announced_terms_look(worker->announced);
+}
+
 static void locks_look(struct worker *worker)
 {
     struct redlock_group_status status;
-    if (worker->locks == NULL) {
-        if (!worker->ready)
-            locks_ready(worker);
-        return;
-    }
     redlock_group_status_read(worker->locks, &status);
-    bool settled = redlock_group_is_settled(worker->locks);
-    if (settled && !worker->judged && locks_are_wrong(worker, &status))
+    bool settled = worker->locks == NULL || redlock_group_is_settled(worker->locks);
+    terms_look(worker, &status, settled);
+    if (worker->locks != NULL && settled && !worker->judged && locks_are_wrong(worker, &status))
         return;
-    bool can_lock = worker->judged && has_quorum(&status);
-    bool ready = can_lock || (settled && config_runs_unlocked(worker->options.config));
+    bool can_lock = worker->locks == NULL || (worker->judged && has_quorum(&status));
+    bool ready = announced_terms_are_known(worker->announced) &&
+                 (can_lock || (settled && config_runs_unlocked(worker->options.config)));
     if (ready == worker->ready)
         return;
     if (ready) {
         locks_ready(worker);
         return;
     }
-    worker->ready = false;
+    worker->ready = false; /* the terms are known by now */
     log_event(LOG_ERROR, "lock_quorum_missing",
               "nodes=%u nodes_up=%u voters=%u advice=\"nothing is claimed until a majority may vote; holdfast nodes "
               "tells why one may not\"",
@@ -214,6 +222,36 @@ static void facts_fill(void *context, struct heartbeat_facts *facts, struct hear
     facts->classes = worker->class_names;
     facts->class_count = worker->class_count;
     facts->run_count = runs_fill(worker, runs);
+}
+
+static bool class_is_busy(void *context, const char *class_name)
+{
+    const struct worker *worker = context;
+    for (unsigned i = 0; i < worker->slot_count; i++) {
+        const struct slot *slot = &worker->slots[i];
+        if (slot->flow.has_task && slot->order < worker->terms_order &&
+            strcmp(slot->envelope.class_name, class_name) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void terms_told(void *context, const char *terms, const char *waits, const struct terms_party *others,
+                       size_t count)
+{
+    struct worker *worker = context;
+    announced_terms_told(worker->announced, terms, waits, others, count);
+}
+
+static void terms_changed(void *context)
+{
+    struct worker *worker = context;
+    const char *reason = announced_terms_reason(worker->announced);
+    if (worker->stopping)
+        return;
+    if (!worker->quiet)
+        service_notify_status(reason[0] != '\0' ? reason : "running");
+    loop_timer_set(worker->loop, &worker->look, loop_now(worker->loop));
 }
 
 static void task_cancel(struct worker *worker, const char *jid)
@@ -466,6 +504,7 @@ static void queue_build(struct worker *worker)
                                                    .lost = slot_lost,
                                                    .confirmed = slot_confirmed,
                                                    .wake = queue_wake,
+                                                   .terms_told = terms_told,
                                                    .parked = queue_parked,
                                                    .context = worker,
                                                });
@@ -534,6 +573,11 @@ static void isolation_build(struct worker *worker)
 
 static void presence_build(struct worker *worker)
 {
+    worker->announced = announced_terms_create(&(struct announced_terms_options){.queue = worker->queue,
+                                                                                 .identity = worker->identity,
+                                                                                 .is_busy = class_is_busy,
+                                                                                 .changed = terms_changed,
+                                                                                 .context = worker});
     worker->lock_metrics = lock_metrics_create();
     worker->presence = presence_create(&(struct presence_options){.loop = worker->loop,
                                                                   .queue = worker->queue,
@@ -607,6 +651,7 @@ static void worker_free(struct worker *worker)
     periodic_destroy(worker->periodic);
     if (worker->presence != NULL)
         presence_destroy(worker->presence);
+    announced_terms_destroy(worker->announced);
     lock_metrics_destroy(worker->lock_metrics);
     class_resources_free(worker->class_resources);
     for (unsigned i = 0; worker->slots != NULL && i < worker->slot_count; i++)

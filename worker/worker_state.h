@@ -15,6 +15,7 @@
 #include "worker/locks/late_releases.h"
 #include "worker/monitor/monitor.h"
 #include "worker/periodic/periodic.h"
+#include "worker/presence/announced_terms.h"
 #include "worker/presence/presence.h"
 #include "worker/slot.h"
 #include "worker/stop.h"
@@ -76,6 +77,10 @@ struct worker {
     struct instant others_by;                /* and that for commands of on_event, and for what is read again */
     struct class_resources *class_resources; /* what tasks lock that do not say it */
     struct presence *presence;
+    struct announced_terms *announced;
+    uint64_t terms_order;    /* tasks before this number were claimed by former terms */
+    bool has_terms;          /* they were announced */
+    bool knows_group;        /* of the lock nodes; true without them */
     struct monitor *monitor; /* NULL = nobody listens */
     struct signals *signals;
     struct reload *reload;
@@ -85,5 +90,6 @@ struct worker {
 /* reload.c: from the configuration and the plugins, which may have changed. */
 struct class_resources *worker_resources_take(struct worker *worker); /* the former ones are the caller's */
 void worker_classes_take(struct worker *worker);
+void worker_terms_take(struct worker *worker);
 
 #endif

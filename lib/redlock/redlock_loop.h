@@ -24,6 +24,7 @@
 #include "base/list.h"
 #include "base/loop.h"
 #include "redlock/redlock.h"
+#include "redlock/redlock_nodes.h"
 
 /* Durations here are nanoseconds; those of redlock.h are milliseconds. */
 #define REDLOCK_MS(milliseconds) ((int64_t)(milliseconds)*NS_PER_MS)
@@ -187,10 +188,11 @@ bool redlock_group_is_ready(struct redlock_group *group);
 /* The present state of the nodes. Without a majority of voters nothing is granted. With a majority of blank nodes
  * nothing ever will be, until they become a lock group: no other nodes can outvote them. On the loop. */
 struct redlock_group_status {
-    unsigned nodes, up; /* configured, connected */
-    unsigned voters;    /* trusted to grant */
-    unsigned blank;     /* inspected, and never members of a group; 0 with a single node */
-    int64_t max_ttl_ns; /* of the group; 0 = not known, or a single node */
+    unsigned nodes, up;                      /* configured, connected */
+    unsigned voters;                         /* trusted to grant */
+    unsigned blank;                          /* inspected, and never members of a group; 0 with a single node */
+    int64_t max_ttl_ns;                      /* of the group; 0 = not known, or a single node */
+    char group[REDLOCK_GROUP_ID_DIGITS + 1]; /* its id; "" then too */
 };
 void redlock_group_status_read(const struct redlock_group *group, struct redlock_group_status *status);
 /* Locks that are not free, and releases whose answers are outstanding. */

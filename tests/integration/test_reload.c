@@ -90,8 +90,23 @@ TEST(the_stop_timeout_changes)
     assert_int_equal(fleet_noted(&fleet, "stopped long"), 1);
 }
 
-/* The class needed a lock, then it has none. A task that began under the old settings ends under them. */
+/* A task that began under the old settings ends under them. */
 TEST(the_settings_of_a_class_change_for_tasks_that_come)
+{
+    fleet_push(&fleet, "{\"class\":\"guarded\",\"args\":[1500],\"jid\":\"old\",\"resource\":\"r\"}");
+    unsigned worker = start(&(struct fleet_setup){.classes = "{ class = \"guarded\"; lock = \"required\"; }"});
+    test_await(fleet_noted(&fleet, "begin old") == 1);
+    reload(worker, &(struct fleet_setup){.classes = "{ class = \"guarded\"; lock = \"required\"; retry = \"0\"; "
+                                                    "on_conflict = \"fail\"; }"});
+    fleet_push(&fleet, "{\"class\":\"guarded\",\"args\":[0],\"jid\":\"new\",\"resource\":\"r\"}");
+    test_await(fleet_logged(&fleet, worker, "task_ended ending=dead jid=new"));
+    test_await(fleet_noted(&fleet, "end old") == 1);
+    one_fleet_stop(worker);
+    assert_int_equal(fleet_noted(&fleet, "begin new"), 0);
+}
+
+/* The class needed a lock, then it has none: two of its tasks would run at once. */
+TEST(what_a_class_locks_changes_when_its_last_task_has_ended)
 {
     fleet_push(&fleet, "{\"class\":\"guarded\",\"args\":[700],\"jid\":\"old\",\"resource\":\"r\"}");
     unsigned worker = start(
@@ -101,10 +116,14 @@ TEST(the_settings_of_a_class_change_for_tasks_that_come)
     reload(worker, &(struct fleet_setup){.classes = "{ class = \"guarded\"; lock = \"none\"; }"});
     reload(worker, &(struct fleet_setup){.classes = "{ class = \"guarded\"; lock = \"none\"; retry = \"1\"; }"});
     fleet_push(&fleet, "{\"class\":\"guarded\",\"args\":[0],\"jid\":\"new\",\"resource\":\"r\"}");
+    fleet_push(&fleet, "{\"class\":\"note\",\"args\":[],\"jid\":\"other\"}");
+    test_await(fleet_noted(&fleet, "end other") == 1);
     test_await(fleet_noted(&fleet, "end new") == 1);
-    assert_int_equal(fleet_noted(&fleet, "end old"), 0); /* so the lock was still held */
-    test_await(fleet_noted(&fleet, "end old") == 1);
     one_fleet_stop(worker);
+    char *journal = fleet_journal(&fleet);
+    assert_true(strstr(journal, "begin new") > strstr(journal, "end old"));
+    assert_null(strstr(strstr(journal, "begin new"), "token r")); /* it ran without a lock */
+    free(journal);
     assert_int_equal(fleet_left(&fleet), 0);
 }
 

@@ -91,6 +91,24 @@ TEST(a_class_that_is_not_served_waits_or_fails)
     assert_int_equal(flow_claim_lost(&flow).ending, FLOW_CLAIM_LOST);
 }
 
+/* Nothing of it is judged but what could never be run. */
+TEST(a_class_that_is_not_to_be_served_now_is_put_off)
+{
+    struct flow flow = flow_claiming();
+    assert_ends(flow_claimed(&flow, &(struct flow_task){.is_valid = true,
+                                                        .is_known = true,
+                                                        .is_put_off = true,
+                                                        .must_lock = true,
+                                                        .wants_lock = true,
+                                                        .must_wait = true,
+                                                        .lacks_runner = true}),
+                FLOW_PUT_OFF, FLOW_MOVE_DELAY);
+    assert_int_equal(flow_nothing(&flow).move, FLOW_MOVE_CLAIM);
+    flow = flow_claiming();
+    assert_ends(flow_claimed(&flow, &(struct flow_task){.is_valid = true, .is_refused = true, .is_put_off = true}),
+                FLOW_REFUSED, FLOW_MOVE_BURY);
+}
+
 TEST(a_unique_task_ends_by_a_call_of_its_own)
 {
     struct flow flow = flow_running(&unique);

@@ -61,7 +61,7 @@ void service_notify_stopping(void)
 
 void service_notify_status(const char *text)
 {
-    char message[256];
+    char message[1024];
     snprintf(message, sizeof message, "STATUS=%s", text);
     message_send(message);
 }

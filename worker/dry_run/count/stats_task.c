@@ -22,6 +22,7 @@ static enum whereabouts whereabouts_after(enum flow_ending ending)
     case FLOW_SNOOZED:
     case FLOW_LOCK_LOST:
     case FLOW_UNKNOWN_CLASS:
+    case FLOW_PUT_OFF:
         return AWAY;
     case FLOW_CLAIM_LOST: /* another process has it, and reports it */
         return ELSEWHERE;
