@@ -10,12 +10,14 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "worker/commands/fleet.h"
 #include "worker/commands/nodes.h"
 #include "worker/commands/origin.h"
 #include "worker/config/config.h"
 #include "worker/config/config_print.h"
 #include "worker/nodes/node_probe.h"
 #include "worker/plugin/plugin.h"
+#include "worker/presence/announced_terms.h"
 #include "worker/plugin/plugin_programs.h"
 #include "worker/print/human.h"
 #include "worker/print/printer.h"
@@ -94,9 +96,41 @@ static void check_ttl(struct check *check, const struct redlock_group_view *grou
         startup_check_holds(config, check->plugins, ns_from_ms(group->max_ttl_ms), &check->findings);
 }
 
+static void terms_note(void *context, struct text_span name, bool breaks, const char *sentence)
+{
+    struct check *check = context;
+    (void)name;
+    (void)breaks; /* a worker that waits for others is as it should be while a fleet changes */
+    findings_warn(&check->findings, "%s", sentence);
+}
+
+/* With the processes that live. `group` is that of the lock nodes: "" = a single one, NULL = not known. */
+static void check_terms(struct check *check, const char *group)
+{
+    struct console console = {.command = &command_check, .config = check->config, .is_silent = true};
+    struct buffer text = {0}, waits = {0};
+    struct fleet fleet;
+    struct terms_item item;
+    announced_terms_write(check->config, check->plugins, group, &text);
+    for (const char *at = buffer_text(&text); terms_next(&at, &item);)
+        buffer_format(&waits, "%.*s\n", (int)item.name.length, item.name.bytes);
+    struct terms_party own = {"a worker with this configuration", buffer_text(&text), buffer_text(&waits)};
+    queue_keys_init(&console.keys, "", "");
+    if (console_connect(&console, false) == EXIT_CODE_OK) {
+        if (fleet_read(&fleet, &console) == EXIT_CODE_OK)
+            fleet_compare_terms(&fleet, &own, terms_note, check);
+        fleet_free(&fleet);
+    }
+    node_client_close(console.client);
+    queue_keys_fini(&console.keys);
+    buffer_fini(&text);
+    buffer_fini(&waits);
+}
+
 static void check_group(struct check *check)
 {
     struct nodes_session session;
+    char id[REDLOCK_GROUP_ID_DIGITS + 1] = "";
     for (size_t i = 0; i < check->config->lock_node_count; i++)
         if (check->config->lock_nodes[i].source.is_broken)
             return;
@@ -105,8 +139,12 @@ static void check_group(struct check *check)
         nodes_judge(session.nodes, &check->findings);
         struct redlock_group_view group = redlock_nodes_group(session.nodes);
         check_ttl(check, &group);
+        memcpy(id, group.group, sizeof id);
     }
     nodes_session_close(&session);
+    bool is_known = check->config->lock_node_count == 1 || id[0] != '\0';
+    if (check->probes[0].state == PROBE_ANSWERED && check->findings.errors == 0)
+        check_terms(check, is_known ? id : NULL);
 }
 
 static void check_nodes(struct check *check)
@@ -313,7 +351,10 @@ const struct command command_check = {
     .about =
         "Reads the configuration, loads the plugins and asks every node who it is, all nodes at the same time. Each\n"
         "lock node is also asked for a lock with a random name below lock.prefix, which is given back at once. All\n"
-        "errors and warnings are reported, not only the first. Nothing else is changed anywhere.\n"
+        "errors and warnings are reported, not only the first. Nothing else is changed anywhere. A worker whose terms "
+        "would break exclusion\n"
+        "beside those of a living one (another lock group or prefix, or a class that locks something else) would wait\n"
+        "for it to end: that is a warning.\n"
         "\n"
         "Exits with 0 when there is no error (warnings do not count), with 1 when something has to be mended, and\n"
         "with 75 when the only errors are nodes that cannot be reached.\n",

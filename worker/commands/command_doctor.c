@@ -36,6 +36,13 @@ static const struct doctor_kind orphaned_claims = {
 static const struct doctor_kind lock_majority_away = {"lock-majority-unreachable", DOCTOR_ERROR,
                                                       "No lock can be taken: every task that needs one waits.",
                                                       "Bring the lock nodes back, or mend what they say."};
+static const struct doctor_kind terms_break = {
+    "terms-break", DOCTOR_ERROR,
+    "Locks keep tasks apart only among processes that agree on what is locked, and where. One of the two waits.",
+    "Give both the same configuration; when the new one is meant, stop all that have the old one."};
+static const struct doctor_kind terms_differ = {"terms-differ", DOCTOR_WARNING,
+                                                "It does no harm to exclusion, but is probably not what was meant.",
+                                                "Give all workers the same."};
 static const struct doctor_kind queue_clash = {"queue-key-clash", DOCTOR_ERROR,
                                                "No task can be pushed to this queue or taken from it.",
                                                "Find out who writes this key, rename or delete it."};
@@ -57,9 +64,9 @@ static const struct doctor_kind queue_unserved = {
     "queue-unserved", DOCTOR_WARNING, "These tasks wait for ever.",
     "Let a worker serve the queue (worker.queues), or mend the name where they are pushed."};
 static const struct doctor_kind *const of_health[HEALTH_KINDS] = {
-    [HEALTH_WORKERS] = &no_workers,    [HEALTH_LOCKS] = &lock_majority_away, [HEALTH_CLAIMS] = &orphaned_claims,
-    [HEALTH_QUEUE_KEY] = &queue_clash, [HEALTH_CLASS] = &class_unserved,     [HEALTH_DEAD] = &dead_full,
-    [HEALTH_GROWTH] = &queue_grows,    [HEALTH_QUEUE] = &queue_unserved};
+    [HEALTH_WORKERS] = &no_workers,     [HEALTH_LOCKS] = &lock_majority_away, [HEALTH_TERMS] = &terms_break,
+    [HEALTH_CLAIMS] = &orphaned_claims, [HEALTH_QUEUE_KEY] = &queue_clash,    [HEALTH_CLASS] = &class_unserved,
+    [HEALTH_DEAD] = &dead_full,         [HEALTH_GROWTH] = &queue_grows,       [HEALTH_QUEUE] = &queue_unserved};
 
 static const char *severity_name(enum doctor_severity severity)
 {
@@ -74,6 +81,8 @@ static void health_examine(struct doctor *doctor)
     for (size_t i = 0; i < health.count; i++)
         if (of_health[health.items[i].kind] != NULL)
             doctor_find(doctor, of_health[health.items[i].kind], "%s", health.items[i].text);
+    if (health.warning != NULL)
+        doctor_find(doctor, &terms_differ, "%s", health.warning);
     health_free(&health);
 }
 

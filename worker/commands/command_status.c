@@ -136,6 +136,7 @@ static void health_put(const struct health *health, const struct status *status,
         printer_row_end(out);
     }
     printer_list_end(out, NULL);
+    json_text_or_nothing(json, "warning", health->warning != NULL ? health->warning : "");
     json_truth(json, "dead_full", status->dead >= DEAD_ENTRIES - 1);
     json_open(json, "growing", '[');
     for (size_t i = 0; i < status->backlog.count; i++)
@@ -158,6 +159,8 @@ static void status_print(const struct status_command *command, const struct stat
     health_line(health, status, &line);
     printer_line(&out, "%s", buffer_text(&line));
     buffer_fini(&line);
+    if (health->warning != NULL && !command->as_check)
+        printer_line(&out, "warning: %s", health->warning);
     if (out.is_json || !command->as_check) {
         printer_line(&out, "%s", "");
         processes_put(&status->fleet, &out);
@@ -250,6 +253,8 @@ const struct command command_status = {
         "  - no worker takes tasks (or fewer than --min-processes);\n"
         "  - no majority of the lock nodes votes: tasks with locks are not started. A node votes when its lock group\n"
         "    lets it (see holdfast nodes) and it grants a lock, which is tried for a moment;\n"
+        "  - two processes have terms that break exclusion: another lock group or lock.prefix, or a class with other\n"
+        "    resources, another kind of limit or no lock. One of them waits; when both serve it, stop one;\n"
         "  - nobody has recovered the tasks of a dead process for a minute;\n"
         "  - tasks wait for a class that no worker serves;\n"
         "  - dead is full: each further task that dies pushes out the oldest;\n"
@@ -273,9 +278,11 @@ const struct command command_status = {
         "JSON: time, health, processes, queues, schedule, retry, dead, processed, failed, processed_today,\n"
         "failed_today, rate, node. health has the facts of the first line: well, findings (texts, the worst first),\n"
         "workers, lock_nodes (nodes, vote, reason; null is not known), waiting (tasks, hottest: for, name, tasks),\n"
-        "unserved (class, tasks), dead_full, growing (queues). processes is a list of identity, state, lease_end,\n"
-        "host, pid, version, busy, concurrency (also as threads), quiet, rss_kb, beat, queues; queues one of name,\n"
-        "length, latency, paused. Times are seconds since 1970, spans are seconds; null is not known.\n",
+        "unserved (class, tasks), warning (terms that differ without harm), dead_full, growing (queues). processes is\n"
+        "a list of identity, state, lease_end, host, pid, version, busy, concurrency (also as threads), quiet, "
+        "rss_kb,\n"
+        "beat, queues; queues one of name, length, latency, paused. Times are seconds since 1970, spans are seconds;\n"
+        "null is not known.\n",
     .examples = "  holdfast status --watch 2s\n"
                 "  holdfast status --check --max-latency 30s --max-dead 100\n"
                 "  holdfast status --json | jq '.queues[] | select(.length > 1000)'\n",

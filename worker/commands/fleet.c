@@ -120,7 +120,7 @@ static void ask_about(struct console *console, const struct fleet_process *proce
 {
     const char *key = console_key(console, console->keys.process_prefix, process->identity);
     node_client_ask(console->client, "HMGET", process->identity, PROCESS_FIELDS, NULL);
-    node_client_ask(console->client, "HMGET", key, "queues", "gone", NULL);
+    node_client_ask(console->client, "HMGET", key, "queues", "gone", "terms", "waits", NULL);
     node_client_ask(console->client, "HLEN", key, NULL);
 }
 
@@ -128,15 +128,18 @@ static void answer_take(struct console *console, struct fleet_process *process, 
 {
     process_read(process, node_client_reply(console->client, at));
     const struct redis_reply *ours = node_client_reply(console->client, at + 1);
-    bool is_whole = ours->kind == REDIS_ARRAY && ours->count == 2;
+    bool is_whole = ours->kind == REDIS_ARRAY && ours->count == 4;
     const char *queues = is_whole ? ours->elements[0].bytes : NULL, *gone = is_whole ? ours->elements[1].bytes : NULL;
+    const char *terms = is_whole ? ours->elements[2].bytes : NULL, *waits = is_whole ? ours->elements[3].bytes : NULL;
+    process->terms = memory_text(terms != NULL ? terms : "");
+    process->waits = memory_text(waits != NULL ? waits : "");
     if (queues != NULL)
         queues_take(process, queues);
     else if (gone != NULL && gone[0] != '\0')
         queues_take(process, gone + 1);
     long long fields = node_client_integer(console->client, at + 2, 0);
     process->is_clash = ours->kind == REDIS_FAILURE;
-    process->claims = fields - (queues != NULL) - (gone != NULL);
+    process->claims = fields - (queues != NULL) - (gone != NULL) - (terms != NULL) - (waits != NULL);
     state_decide(process, console->now, gone != NULL);
 }
 
@@ -179,6 +182,8 @@ void fleet_free(struct fleet *fleet)
         process_info_fini(&process->info);
         free(process->identity);
         free(process->classes);
+        free(process->terms);
+        free(process->waits);
     }
     free(fleet->items);
     *fleet = (struct fleet){.count = 0};
@@ -209,6 +214,42 @@ bool fleet_announces(const struct fleet *fleet, const char *class_name)
             return true;
     }
     return false;
+}
+
+/* --- terms -------------------------------------------------------------------------------------------------------- */
+
+/* Usually all have the same, and a change brings one or two more. */
+enum { TERMS_COMPARED_MAX = 8 };
+
+/* Of processes with the same terms that wait for the same, the first stands for all. */
+static bool party_add(struct terms_party parties[TERMS_COMPARED_MAX], size_t count, const struct terms_party *party)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(parties[i].terms, party->terms) == 0 && strcmp(parties[i].waits, party->waits) == 0)
+            return false;
+    parties[count] = *party;
+    return true;
+}
+
+/* A process whose lease has ended may run on until others have recovered it. */
+void fleet_compare_terms(const struct fleet *fleet, const struct terms_party *own,
+                         void (*tell)(void *context, struct text_span name, bool breaks, const char *sentence),
+                         void *context)
+{
+    struct terms_party parties[TERMS_COMPARED_MAX];
+    size_t count = 0;
+    for (size_t i = 0; i < fleet->count && count < TERMS_COMPARED_MAX; i++) {
+        const struct fleet_process *process = &fleet->items[i];
+        const struct terms_party party = {process->identity, process->terms, process->waits};
+        if (process->state == FLEET_ALIVE || process->state == FLEET_LOST)
+            count += party_add(parties, count, &party);
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (own != NULL)
+            terms_compare(own, &parties[i], tell, context);
+        for (size_t j = 0; own == NULL && j < i; j++)
+            terms_compare(&parties[i], &parties[j], tell, context);
+    }
 }
 
 bool fleet_process_serves(const struct fleet_process *process, const char *queue)

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "queue/terms.h"
 #include "worker/commands/console.h"
 #include "worker/commands/process_info.h"
 #include "worker/print/printer.h"
@@ -36,6 +37,8 @@ struct fleet_process {
     char *classes;    /* that it serves, one a line; NULL: it does not say */
     bool is_clash;    /* that hash is none: something foreign is under its key */
     long long claims; /* slots and queues in its hash of claims; of a leased one */
+    /* Its terms, and the items of them for which it waits, one a line (queue/terms.h); "" = none. */
+    char *terms, *waits;
 };
 
 struct fleet {
@@ -55,6 +58,12 @@ bool fleet_announces(const struct fleet *fleet, const char *class_name);
 /* Whether it lives, be it ours or not, and the queue is one of its. */
 bool fleet_process_serves(const struct fleet_process *process, const char *queue);
 size_t fleet_servers(const struct fleet *fleet, const char *queue); /* how many do */
+
+/* Compares the terms of all processes that may run tasks with each other, or with `own` if that is not NULL. Calls
+ * `tell` for each item on which two differ: once an item and pair of texts. */
+void fleet_compare_terms(const struct fleet *fleet, const struct terms_party *own,
+                         void (*tell)(void *context, struct text_span name, bool breaks, const char *sentence),
+                         void *context);
 
 /* A row of the list of processes. */
 void fleet_process_put(const struct fleet_process *process, struct printer *out);

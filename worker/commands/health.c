@@ -79,6 +79,16 @@ static void judge_locks(struct health *health, const struct status *status)
              status->lock_voters, status->lock_nodes, status->lock_reason);
 }
 
+static void terms_note(void *context, struct text_span name, bool breaks, const char *sentence)
+{
+    struct health *health = context;
+    (void)name;
+    if (breaks)
+        find(health, HEALTH_TERMS, "%s", sentence);
+    else if (health->warning == NULL)
+        health->warning = log_defuse(memory_text(sentence));
+}
+
 static void judge_claims(struct health *health, const struct status *status, struct wall_time now)
 {
     char quoted[LOG_QUOTE_MAX], human[HUMAN_TEXT_MAX];
@@ -189,6 +199,7 @@ void health_judge(struct health *health, const struct status *status, const stru
     judge_keys(health, status);
     judge_workers(health, status, bounds->min_processes);
     judge_locks(health, status);
+    fleet_compare_terms(&status->fleet, NULL, terms_note, health);
     judge_claims(health, status, now);
     judge_queue_keys(health, &status->backlog);
     judge_queues(health, status);
@@ -205,6 +216,7 @@ void health_free(struct health *health)
     for (size_t i = 0; i < health->count; i++)
         free(health->items[i].text);
     free(health->items);
+    free(health->warning);
     *health = (struct health){.count = 0};
 }
 

@@ -15,6 +15,7 @@ enum health_kind {
     HEALTH_KEY, /* one without which workers cannot go on holds something else */
     HEALTH_WORKERS,
     HEALTH_LOCKS,
+    HEALTH_TERMS, /* of two processes break exclusion */
     HEALTH_CLAIMS,
     HEALTH_QUEUE_KEY,
     HEALTH_QUEUE,
@@ -33,6 +34,7 @@ struct health_finding {
 struct health {
     struct health_finding *items; /* by kind */
     size_t count;
+    char *warning; /* what is well, but probably not meant: the first; NULL = nothing */
 };
 
 /* The bounds of what is well; -1 = not checked. */
