@@ -876,7 +876,7 @@ TEST(coprocesses_of_five_languages_count_exactly)
     for (unsigned i = 0; i < LANGUAGES; i++) {
         snprintf(line, sizeof line, "{ %s; } >$D/held 2>&1", languages[i].needs);
         if (shell_run(line) != 0) {
-            print_message("%s is not tried: it is not installed\n", languages[i].name);
+            printf("skipped: %s is not installed\n", languages[i].name);
             continue;
         }
         snprintf(line, sizeof line, "exec %s $H $D/count %d", languages[i].runs, TIMES_EACH);

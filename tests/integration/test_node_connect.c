@@ -68,7 +68,7 @@ TEST(test_a_unix_path_that_is_missing_or_too_long)
 TEST(test_a_name_is_resolved)
 {
     if (!test_knows_localhost())
-        skip();
+        test_skip("localhost is not known here");
     start_server(&(struct redis_server_options){.config = "bind * -::*\n"});
     struct redis_node_options options = options_for_server();
     options.host = "localhost";

@@ -158,7 +158,7 @@ TEST(a_handler_that_throws_fails)
 {
     int code = trip_run("[\"throw\"]");
     if (code == HF_DISCARD)
-        skip(); /* there is no library of C++ on this machine */
+        test_skip("this machine has no library of C++");
     assert_int_equal(code, HF_FAIL);
     assert_contains(failure()->message, "its process was killed by signal 6 (Aborted)");
 }

@@ -228,7 +228,7 @@ TEST(test_a_record_is_answered_alike)
 {
     const char *path = getenv("HF_RECORD"), *server = getenv("HF_SERVER");
     if (path == NULL || server == NULL)
-        skip();
+        test_skip("only for a record that HF_RECORD and HF_SERVER name");
     record_play(record_of(open(path, O_RDONLY | O_CLOEXEC), path), (uint32_t)strtoul(server, NULL, 10), path);
     kill(redis_server_pid(twin_server(twin)), SIGTERM);
     test_await(redis_server_is_gone(twin_server(twin)));
@@ -237,7 +237,7 @@ TEST(test_a_record_is_answered_alike)
 TEST(test_fleets_and_users_of_locks_hear_the_same)
 {
     if (getenv("HF_RECORD") != NULL)
-        skip();
+        test_skip("HF_RECORD names a record");
     char seed[32];
     const char *schedules = getenv("HF_SCHEDULES");
     snprintf(seed, sizeof seed, "%lld", (long long)time(NULL) / 86400);
@@ -250,7 +250,7 @@ TEST(test_fleets_and_users_of_locks_hear_the_same)
 TEST(test_what_tests_say_is_answered_alike)
 {
     if (getenv("HF_RECORD") != NULL)
-        skip();
+        test_skip("HF_RECORD names a record");
     /* Few, and together they run nearly all scripts. */
     static const char *const tests[] = {"test_waiting_lists", "test_redlock_linger",     "test_recovery",
                                         "test_iteration",     "test_dry_run_host_calls", "test_redlock_edges",
@@ -324,7 +324,7 @@ static const char *const by_hand[] = {
 TEST(test_the_other_scripts)
 {
     if (getenv("HF_RECORD") != NULL)
-        skip();
+        test_skip("HF_RECORD names a record");
     twin_reset(twin, "other scripts");
     for (size_t i = 0; i < SCRIPTS; i++)
         twin_add(
@@ -342,7 +342,7 @@ TEST(test_the_other_scripts)
 TEST(test_every_script_was_said)
 {
     if (getenv("HF_RECORD") != NULL)
-        skip();
+        test_skip("HF_RECORD names a record");
     for (size_t i = 0; i < SCRIPTS; i++)
         if (!was_seen[i])
             fail_msg("no client says %s", script_at(i)->name);

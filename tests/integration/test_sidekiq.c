@@ -33,15 +33,14 @@ static int run(const char *const *arguments, bool is_loud, char out[4096])
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-static bool has_sidekiq(void)
+static void needs_sidekiq(void)
 {
     static int answer = -1;
     char told[4096];
     if (answer < 0)
         answer = run((const char *const[]){"ruby", "-e", "require 'sidekiq/api'", NULL}, false, told) == 0;
     if (!answer)
-        printf("skipped: this machine has no Ruby with Sidekiq (apt-get install ruby-sidekiq)\n");
-    return answer;
+        test_skip("this machine has no Ruby with Sidekiq (apt-get install ruby-sidekiq)");
 }
 
 static void ruby(char told[4096], const char *command, const char *argument)
@@ -83,8 +82,7 @@ static void put_off_the_retry(void)
 
 TEST(ruby_pushes_we_run_ruby_reads)
 {
-    if (!has_sidekiq())
-        skip();
+    needs_sidekiq();
     push("{\"class\":\"note\",\"args\":[],\"queue\":\"jobs\"}");
     push("{\"class\":\"fail\",\"args\":[0,\"why\"],\"queue\":\"jobs\",\"jid\":\"f1\",\"resource\":\"r1\",\"tags\":["
          "\"t\"]}");
@@ -108,8 +106,7 @@ TEST(ruby_pushes_we_run_ruby_reads)
 
 TEST(ruby_quiets_and_stops)
 {
-    if (!has_sidekiq())
-        skip();
+    needs_sidekiq();
     unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.threads = 3});
     test_await(ruby_tells("host0 holdfast 3 0 false false jobs  Integer Float Float Integer true true", "processes"));
     char told[4096];
@@ -124,8 +121,7 @@ TEST(ruby_quiets_and_stops)
 /* A person at the dashboard presses "retry": the entry is found again by its text, and goes once. */
 TEST(ruby_retries_what_failed_and_what_is_dead)
 {
-    if (!has_sidekiq())
-        skip();
+    needs_sidekiq();
     char told[4096];
     push("{\"class\":\"fail\",\"args\":[0,\"\\u00e4 / b\"],\"queue\":\"jobs\",\"jid\":\"f1\"}");
     push("{\"class\":\"fail\",\"args\":[],\"queue\":\"jobs\",\"jid\":\"d1\",\"retry\":0}");
@@ -197,8 +193,7 @@ static void given_every_kind_of_failure(void)
 /* Each way in which an entry of `retry` or `dead` comes to be. */
 TEST(ruby_opens_the_page_of_every_kind_of_entry)
 {
-    if (!has_sidekiq())
-        skip();
+    needs_sidekiq();
     given_every_kind_of_failure();
     unsigned worker =
         fleet_work(&fleet, &(struct fleet_setup){.threads = 6,

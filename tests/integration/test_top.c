@@ -6,6 +6,8 @@
 #include <termios.h>
 #include <time.h>
 
+#include "tests/support/terminal.h"
+
 #define ENTERED "\x1b[?1049h"
 #define LEFT    "\x1b[?1049l"
 #define HOME    "\x1b[H"
@@ -160,8 +162,7 @@ static void child_run(const char *terminal, const char *no_colour)
 
 static void top_start(const char *no_colour)
 {
-    screen_file = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
-    assert_true(screen_file >= 0 && grantpt(screen_file) == 0 && unlockpt(screen_file) == 0);
+    screen_file = terminal_open();
     screen_size(100, 30);
     assert_int_equal(tcgetattr(screen_file, &former), 0);
     buffer_clear(&shown);

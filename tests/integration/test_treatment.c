@@ -34,7 +34,7 @@ static long long node_seconds(void)
 TEST(a_host_whose_clock_is_ahead_drops_nothing_that_is_fresh)
 {
     if (!FLEET_HAS_CLOCKS)
-        skip();
+        test_skip("every host here has the one clock");
     unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.ahead_ns = 3600 * NS_PER_S});
     fleet_push(&fleet, "{\"class\":\"note\",\"args\":[],\"jid\":\"fresh\",\"created_at\":%lld,\"expires_in\":600}",
                node_seconds());
@@ -47,7 +47,7 @@ TEST(a_host_whose_clock_is_ahead_drops_nothing_that_is_fresh)
 TEST(a_host_whose_clock_is_behind_runs_nothing_that_is_late)
 {
     if (!FLEET_HAS_CLOCKS)
-        skip();
+        test_skip("every host here has the one clock");
     static const char child[] =
         "{\\\"class\\\":\\\"note\\\",\\\"args\\\":[],\\\"jid\\\":\\\"child\\\",\\\"expires_in\\\":600}";
     unsigned worker = fleet_work(&fleet, &(struct fleet_setup){.ahead_ns = -3600 * NS_PER_S});

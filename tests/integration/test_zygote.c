@@ -6,7 +6,6 @@
 #include <sys/mman.h>
 
 #include "tests/support/launcher_fixture.h"
-#include "tests/support/libc_signals.h"
 
 /* --- programs --------------------------------------------------------------------------------------------------- */
 
@@ -303,7 +302,6 @@ TEST(a_zygote_that_stands_still_does_not_hold_up_the_worker)
 static int process_set_up(void **state)
 {
     (void)state;
-    libc_signals_reset();
     sigset_t blocked;
     sigemptyset(&blocked);
     sigaddset(&blocked, SIGUSR1);

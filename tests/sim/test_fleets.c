@@ -55,7 +55,7 @@ TEST(fleets_keep_their_promises_in_the_same_schedules_each_day)
 {
     struct play play = {.name = "fleets", .schedule = fleet_play, .count = 400, .seed = 1, .limit_ns = LIMIT_NS};
     if (getenv("HF_SEED") != NULL)
-        skip();
+        test_skip("HF_SEED asks for other schedules");
     assert_int_equal(play_all(&play), 0);
 }
 

@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <stdio.h>
+#include <sys/syscall.h>
 
 static const int64_t TOLD_NS = NS_PER_S / 2;
 
@@ -80,12 +81,27 @@ static bool is_wanted(size_t number)
     return number % parts == part - 1;
 }
 
+/* Whoever started this process may have blocked or ignored signals. sigaction leaves two of them to the C library. */
+static void signals_reset(void)
+{
+    enum { SIGNALS = 64, KERNEL_MASK_SIZE = SIGNALS / 8 };
+    static const unsigned long usual[8], none; /* the kernel's struct, all zero: the default */
+    for (int number = 1; number <= SIGNALS; number++) {
+        unsigned long before[8] = {0};
+        (void)syscall(SYS_rt_sigaction, number, NULL, before, KERNEL_MASK_SIZE);
+        if (before[0] == (unsigned long)SIG_IGN)
+            (void)syscall(SYS_rt_sigaction, number, usual, NULL, KERNEL_MASK_SIZE);
+    }
+    (void)syscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, NULL, KERNEL_MASK_SIZE);
+}
+
 int group_run(const char *name, const struct CMUnitTest *tests, size_t count, CMFixtureFunction group_set_up,
               CMFixtureFunction group_tear_down)
 {
     struct CMUnitTest *wanted = calloc(count, sizeof wanted[0]), *wrapped = calloc(count, sizeof wrapped[0]);
     if (wanted == NULL || wrapped == NULL)
         abort();
+    signals_reset();
     size_t left = 0;
     for (size_t i = 0; i < count; i++) {
         if (!is_wanted(i))

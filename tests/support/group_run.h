@@ -4,8 +4,8 @@
  * failure is printed, and then the process aborts before the next test would begin amid the leftovers. After a test
  * that has passed, an abort is what it always is.
  *
- * A group whose tests wait for long can be run in parts, each by a process of its own: HOLDFAST_PART, which
- * scripts/run-tests sets. Tests that took long say so.
+ * Signals are at their defaults, whatever the caller left. A group whose tests wait for long can be run in parts, each
+ * by a process of its own: HOLDFAST_PART, which scripts/run-tests sets. Tests that took long say so.
  *
  * Used by test.h, for every test; nothing else calls it. The main thread. */
 #ifndef SUPPORT_GROUP_RUN_H

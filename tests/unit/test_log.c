@@ -369,7 +369,7 @@ TEST(a_log_thread_that_gets_no_processor_is_waited_for)
 TEST(a_forked_child_that_starts_its_own_log_leaves_the_parents_lines_alone)
 {
 #ifdef TEST_THREAD_SANITIZER
-    skip(); /* which allows no threads in a forked child */
+    test_skip("the thread sanitizer allows no threads in a forked child");
 #endif
     int pipe_fds[2];
     assert_int_equal(pipe(pipe_fds), 0);
@@ -409,7 +409,7 @@ TEST(a_full_disk_costs_lines_and_nothing_else)
 {
     int full = open("/dev/full", O_WRONLY);
     if (full < 0)
-        skip();
+        test_skip("there is no /dev/full");
     unsigned long before = log_dropped();
     start(LOG_INFO, full);
     flood(10);

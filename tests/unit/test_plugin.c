@@ -281,7 +281,7 @@ TEST(files_of_other_users_are_refused)
 {
     put("good", "good.so");
     if (geteuid() != 0 || chown(path_in("good.so"), 12345, 0) != 0)
-        skip();
+        test_skip("only root can give a file away");
     assert_refused(place->directory, "good",
                    "belongs to user 12345; it runs inside the worker, so for root it has to belong to root: chown it, "
                    "or do this as that user (runuser -u)");

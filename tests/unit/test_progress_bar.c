@@ -3,6 +3,8 @@
 
 #include "worker/commands/progress_bar.h"
 
+#include "tests/support/terminal.h"
+
 static struct progress of_total(uint64_t total)
 {
     return (struct progress){.label = "pushing", .total = total};
@@ -54,18 +56,6 @@ TEST(colours_are_left_out_when_not_wanted)
     buffer_fini(&out);
 }
 
-/* A pseudo-terminal: the slave side is what a program writes to. */
-static int terminal_open(int *other_side)
-{
-    *other_side = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
-    assert_true(*other_side >= 0);
-    assert_int_equal(grantpt(*other_side), 0);
-    assert_int_equal(unlockpt(*other_side), 0);
-    int terminal = open(ptsname(*other_side), O_RDWR | O_NOCTTY | O_CLOEXEC);
-    assert_true(terminal >= 0);
-    return terminal;
-}
-
 static size_t shown(int other_side)
 {
     char bytes[512];
@@ -76,8 +66,9 @@ static size_t shown(int other_side)
 TEST(only_a_capable_terminal_sees_it)
 {
     struct progress progress;
-    int other_side, pipe_ends[2];
-    int terminal = terminal_open(&other_side);
+    int pipe_ends[2], other_side = terminal_open();
+    int terminal = open(ptsname(other_side), O_RDWR | O_NOCTTY | O_CLOEXEC);
+    assert_true(terminal >= 0);
     setenv("TERM", "xterm", 1);
     progress_start(&progress, terminal, "x", 10);
     progress_update(&progress, 1);
