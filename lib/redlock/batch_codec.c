@@ -206,6 +206,14 @@ static int64_t grant_deadline_us(const struct batch *batch, unsigned node, struc
     return latest > 0 ? latest : TOKEN_END;
 }
 
+/* A node that forgot gets the key back until it would have dropped it; one that does not have it, as by a grant. */
+static int64_t replant_deadline_us(const struct batch *batch, unsigned node, struct instant now)
+{
+    const struct lease *lease = &batch->entries[0].lock->lease;
+    return lease->gone & set_of(node) ? grant_deadline_us(batch, node, now)
+                                      : trust_node_time_low_us(&batch->group->trust, node, lease->kept_until[node]);
+}
+
 static void grant_head(struct batch *batch, unsigned node, struct instant now)
 {
     struct buffer *out = &batch->request;
@@ -242,8 +250,7 @@ void batch_codec_request(struct batch *batch, unsigned node)
     if (batch->kind == BATCH_INTENT)
         redis_request_integer(out, grant_deadline_us(batch, node, now));
     if (batch->kind == BATCH_REPLANT)
-        redis_request_integer(
-            out, trust_node_time_low_us(&group->trust, node, batch->entries[0].lock->lease.kept_until[node]));
+        redis_request_integer(out, replant_deadline_us(batch, node, now));
     buffer_append(out, batch->values.bytes, batch->values.length);
     buffer_append(out, batch->others.bytes, batch->others.length);
     if (batch->kind == BATCH_RAISE || batch->kind == BATCH_REPLANT)

@@ -21,6 +21,11 @@ static bool has_quorum(const struct lease_terms *terms, node_set set)
     return set_count(set) >= lease_quorum(terms);
 }
 
+static node_set set_all(const struct lease_terms *terms)
+{
+    return (node_set)((1u << terms->nodes) - 1u);
+}
+
 /* The nodes that were asked in this round and have not answered. */
 static node_set outstanding(const struct lease *lease)
 {
@@ -121,7 +126,7 @@ static void extension_plan(struct lease *lease, const struct lease_terms *terms)
 static struct lease_step hold_begin(struct lease *lease, const struct lease_terms *terms)
 {
     lease->state = LEASE_HELD;
-    lease->gone = lease->no;
+    lease->gone = (node_set)(set_all(terms) & (lease->no | ~lease->reached));
     lease->confirmed = lease->validity_from;
     lease->valid_until = validity_of(terms, lease->validity_from);
     lease->hold_until =
@@ -160,9 +165,9 @@ static struct lease_step hold_run_out(struct lease *lease, const struct lease_te
     return hold_lose(lease, at_end_of_hold ? REDLOCK_LOST_MAX_HOLD : REDLOCK_LOST_DEADLINE);
 }
 
-static node_set hold_nodes(const struct lease *lease)
+static node_set hold_nodes(const struct lease *lease, const struct lease_terms *terms)
 {
-    return (node_set)(lease->reached & ~lease->gone);
+    return (node_set)(set_all(terms) & ~lease->gone);
 }
 
 /* A node that forgot would still keep our key otherwise. As long as that is true, the node cannot rightly have granted
@@ -180,12 +185,15 @@ static node_set still_owed(const struct lease *lease, const struct lease_terms *
 static struct lease_step extension_start(struct lease *lease, const struct lease_terms *terms, struct instant now)
 {
     node_set owed = still_owed(lease, terms, now);
+    lease->gone &= (node_set)~lease->yes; /* the last round gave it the key */
     lease->gone |= (node_set)(lease->forgot & ~owed);
-    round_begin(lease, hold_nodes(lease), now);
+    node_set ours = hold_nodes(lease, terms);
+    node_set replant = terms->fenced ? (node_set)(owed & ours) : 0;
+    node_set regrant = terms->fenced ? lease->gone : 0;
+    round_begin(lease, (node_set)(ours | regrant), now);
     lease->extending = true;
     lease->act_at = instant_after(now, terms->extend_retry_ns + jitter_below(lease, terms->ttl_ns / 40));
-    node_set replant = terms->fenced ? (node_set)(owed & lease->asked) : 0;
-    return (struct lease_step){.extend = (node_set)(lease->asked & ~replant), .replant = replant};
+    return (struct lease_step){.extend = (node_set)(ours & ~replant), .replant = replant, .regrant = regrant};
 }
 
 static struct lease_step extension_win(struct lease *lease, const struct lease_terms *terms)
@@ -204,9 +212,9 @@ static struct lease_step hold_judge(struct lease *lease, const struct lease_term
         return hold_run_out(lease, terms);
     lease->gone |= lease->no;
     lease->forgot &= (node_set)~lease->yes;
-    if (!has_quorum(terms, hold_nodes(lease)))
+    if (!has_quorum(terms, hold_nodes(lease, terms)))
         return hold_lose(lease, REDLOCK_LOST_TAKEN);
-    if (lease->extending && has_quorum(terms, lease->yes))
+    if (lease->extending && has_quorum(terms, (node_set)(lease->yes & hold_nodes(lease, terms))))
         return extension_win(lease, terms);
     return (struct lease_step){0};
 }
@@ -224,7 +232,7 @@ static struct lease_step hold_tick(struct lease *lease, const struct lease_terms
     struct lease_step step = {0};
     if (instant_reached(now, lease->act_at)) {
         step = extension_start(lease, terms, now);
-        if (!has_quorum(terms, hold_nodes(lease)))
+        if (!has_quorum(terms, hold_nodes(lease, terms)))
             return hold_lose(lease, REDLOCK_LOST_TAKEN);
     }
     if (instant_reached(now, danger_at(lease, terms))) {
@@ -261,11 +269,6 @@ static struct instant hold_next(const struct lease *lease, const struct lease_te
 #define SPLIT_WAIT_MIN_NS (1 * NS_PER_MS)
 #define SPLIT_WAIT_NS     (8 * NS_PER_MS)
 #define SPLIT_WAIT_MAX_NS (100 * NS_PER_MS)
-
-static node_set set_all(const struct lease_terms *terms)
-{
-    return (node_set)((1u << terms->nodes) - 1u);
-}
 
 static struct lease_step attempt_start(struct lease *lease, const struct lease_terms *terms, struct instant now)
 {
@@ -512,10 +515,10 @@ struct lease_step lease_forgot(struct lease *lease, const struct lease_terms *te
         lease->unknown |= (node_set)(set_of(node) & lease->asked);
         return attempt_judge(lease, terms, now);
     case LEASE_HELD:
-        if (!(hold_nodes(lease) & set_of(node)))
-            break;
         lease->yes &= (node_set)~set_of(node);
         lease->unknown |= (node_set)(set_of(node) & lease->asked);
+        if (!(hold_nodes(lease, terms) & set_of(node)))
+            break;
         lease->forgot |= set_of(node);
         lease->act_at = instant_earlier(lease->act_at, now);
         break;
@@ -526,6 +529,12 @@ struct lease_step lease_forgot(struct lease *lease, const struct lease_terms *te
         break;
     }
     return (struct lease_step){0};
+}
+
+void lease_regranted(struct lease *lease, node_set nodes)
+{
+    invariant(lease->state == LEASE_HELD);
+    lease->reached |= nodes;
 }
 
 struct lease_step lease_doubt(struct lease *lease, const struct lease_terms *terms, struct instant now)

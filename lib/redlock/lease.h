@@ -21,8 +21,8 @@
  *    value (E4), so the superseded attempt cannot refuse the next or be mistaken for it (E3).
  *  - Every send starts a new round; a reply of an older round is no vote (E29).
  *  - An extension counts only while the old validity lasts (E24). Too few answers are no release: it is tried again
- *    until the deadline (E27, E28). A node that said "not yours" is out for the rest of the hold, and nothing
- *    plants a key again (E25). A majority of such nodes ends the hold at once (E49).
+ *    until the deadline (E27, E28). A node that said "not yours" does not count until it has the key again, see below.
+ *    A majority of such nodes ends the hold at once, also where the key is free (E25, E49).
  *  - DANGER after `danger_after_ns` without success, LOST at validity minus guard, both by time alone (E34); LOST is
  *    final (E24).
  *  - A requested release first stops every extension (E30); "gone already" is an answer, not an error (E39, E40, E42).
@@ -33,6 +33,15 @@
  * that is at once (F2). Otherwise rounds of their own raise the lower ones to the highest, and a vote counts only if
  * it says T (F1, F3). Two established acquisitions share a node, where the later one was granted at least one more:
  * tokens of a resource are ordered by no clock, no ttl and no delay bound. All resources of a lock have the same T.
+ *
+ * A key that is given again. A long hold would only lose nodes: one that was away for longer than the ttl, or that was
+ * not reached when the lock was acquired, does not have the key. Each extension offers it the key again (`regrant`), on
+ * the terms of a grant: only a node that votes, under the marker that we know, until a deadline in the node's time, and
+ * the release reaches each node to which it was sent. Besides, the key must be free, and its fence not above our token:
+ * else somebody was granted it since. The fence is raised to the token, as by a grant. So a majority that has the key
+ * shows as much as one that granted it: nobody else has one, and nobody had one in between. Such a node counts from the
+ * next extension on, because what a majority has lost is lost, although the same round gives it again (E25). An unfenced
+ * hold offers nothing: no fence could speak of others.
  *
  * Memory loss (reference 5). lease_forgot announces a node that may have forgotten: its vote for an undecided attempt
  * is void. A hold may give it the key again (`replant`) only if the node acknowledged it in this hold and would
@@ -107,7 +116,7 @@ struct lease {
     uint32_t round;   /* of the last send; never goes back, also from one life to the next */
     uint32_t noise;   /* seed of the jitter */
     node_set reached; /* a grant of this attempt was, or may have been, written there */
-    node_set gone;    /* said in this hold that the value is not ours */
+    node_set gone;    /* HELD: does not have our value, as far as is known, and does not count */
     node_set forgot;  /* lost its memory in this hold, and did not get the key again */
     node_set asked;   /* of this round */
     node_set yes, no, foreign, unknown;
@@ -150,6 +159,7 @@ struct lease_step {
     node_set raise;
     node_set extend;
     node_set replant; /* of the same round as `extend`: only before kept_until of the node, in its own time */
+    node_set regrant; /* the same, but only at voters, with the deadline of a grant; then lease_regranted */
     node_set release;
     enum lease_news news;
     enum redlock_answer refusal;
@@ -172,6 +182,8 @@ struct lease_step lease_unsent(struct lease *lease, const struct lease_terms *te
                                struct instant now);
 /* The node may have lost its memory; harmless in every state. */
 struct lease_step lease_forgot(struct lease *lease, const struct lease_terms *terms, unsigned node, struct instant now);
+/* HELD: the key was sent to these nodes of `regrant`, so a release must reach them. Call it at once. */
+void lease_regranted(struct lease *lease, node_set nodes);
 /* Asks a majority now whether the lock is still ours, by an extension round: HELD only, else nothing happens. EXTENDED
  * with `confirmed` not before `now` is the yes. */
 struct lease_step lease_verify(struct lease *lease, const struct lease_terms *terms, struct instant now);

@@ -496,6 +496,13 @@ static void attempt_begin(struct redlock_lock *lock)
 
 /* --- the mover ------------------------------------------------------------------------------------------------ */
 
+/* A node without a vote may have forgotten who had the key there. */
+static void regrants_ask(struct redlock_lock *lock, node_set voters)
+{
+    lease_regranted(&lock->lease, voters);
+    batch_add(BATCH_REPLANT, lock, lock->lease.round, voters);
+}
+
 /* Skips nodes that are no longer members of the group: their missing vote is all that they are worth. */
 static void votes_ask(struct redlock_lock *lock, const struct lease_step *step)
 {
@@ -507,6 +514,8 @@ static void votes_ask(struct redlock_lock *lock, const struct lease_step *step)
         batch_add(BATCH_EXTEND, lock, round, step->extend & trust_members(&group->trust));
     if (step->replant)
         batch_add(BATCH_REPLANT, lock, round, step->replant & trust_replanters(&group->trust));
+    if (step->regrant)
+        regrants_ask(lock, step->regrant & trust_voters(&group->trust));
     lock->wait.is_quiet = lock->wait.gives_way;
     if (step->release && !lock_swap_holds_back(lock, step->release))
         batch_add(lock->linger_ns > 0 ? BATCH_LINGER : BATCH_RELEASE, lock, round, step->release);
@@ -543,7 +552,8 @@ static void lengthen(struct redlock_lock *lock)
 static bool is_undecided(const struct redlock_lock *lock, const struct lease_step *step)
 {
     enum lease_state state = lock->lease.state;
-    bool asks = step->abandon || step->grant || step->raise || step->extend || step->replant || step->release;
+    bool asks =
+        step->abandon || step->grant || step->raise || step->extend || step->replant || step->regrant || step->release;
     bool is_published = atomic_load_explicit(&lock->validity.until, memory_order_relaxed) != 0;
     return !asks && step->news == LEASE_NEWS_NONE && !is_published &&
            (state == LEASE_ACQUIRING || state == LEASE_RELEASING);

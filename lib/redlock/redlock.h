@@ -124,7 +124,8 @@ struct redlock_terms {
     int64_t max_hold_ms;      /* LOST after this long, however often it was extended (E37) [0 = never] */
     unsigned hand_over_tasks; /* how often in a row the lock passes straight to another user in this process [8], */
     int64_t hand_over_ms;     /* and for how long [1000], before other processes get their chance */
-    bool unfenced;            /* no fencing token: cheaper, and only good for efficiency */
+    bool unfenced;            /* no fencing token: cheaper, and only good for efficiency; a node that was away for
+                                 longer than the ttl stays out of the hold (docs/lock-nodes.md) */
     double drift_factor;      /* more than that of the options counts for this lock, up to 0.1; less does not */
     double timeout_factor;    /* the share of the ttl that one attempt may take [0.25], 0.01 to 0.25 */
 };

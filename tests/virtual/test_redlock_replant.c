@@ -1,6 +1,7 @@
 /* E26: a long hold survives lock nodes that forget it, one after the other, because its holder plants its key again;
  * and only where nobody else can rightly have had it meanwhile: on a node that acknowledged it in this hold, before
- * the time at which it would have expired there, and where neither key nor fence speak of somebody else. */
+ * the time at which it would have expired there, and where neither key nor fence speak of somebody else. A node that
+ * votes and does not have the key is given it again, too, where neither speaks of somebody else. */
 #include "tests/support/test.h"
 
 #include <stdio.h>
@@ -133,7 +134,6 @@ TEST(a_node_whose_fence_is_higher_gets_nothing)
     static const char *const commands[] = {
         "'ZADD','hf:fences',n,'lock:r'",
         "'RPUSH','hf:fences',n",
-        "'SET','hf:fences:floor',n",
         "'SET','hf:fences:floor','text'",
     };
     for (size_t kind = 0; kind < sizeof commands / sizeof commands[0]; kind++) {
@@ -157,7 +157,7 @@ TEST(a_node_whose_fence_is_ours_or_lower_gets_the_key_back)
     char command[160];
     snprintf(command, sizeof command,
              "redis.call('SET','hf:fences:floor','%llu') redis.call('ZADD','hf:fences','7','lock:r')",
-             (unsigned long long)hold("r"));
+             (unsigned long long)hold("r") + 1);
     loop_await(loop, lock_cluster_holders(&cluster, "lock:r") == NODES);
     forget_but(0, command);
     forget_but(1, "redis.call('ZADD','hf:fences','7','lock:r')");
@@ -191,16 +191,72 @@ TEST(an_unfenced_hold_plants_nothing_again)
     let_go(REDLOCK_RELEASED);
 }
 
-/* What an operator deletes on nodes that forgot nothing stays deleted (E25, E49): planting is for lost memory only. */
-TEST(a_deleted_key_is_not_planted_again)
+/* --- nodes that vote ---------------------------------------------------------------------------------------------- */
+
+static void all_vote(void)
+{
+    loop_for(loop, REDLOCK_MS(CLUSTER_MAX_TTL_MS));
+    loop_await(loop, redlock_group_voters(group) == NODES);
+}
+
+/* E25, E49: what is deleted at a majority is lost; at fewer nodes the hold goes on, and has it there again. */
+TEST(a_key_that_a_minority_lost_is_given_again)
+{
+    terms_change(SHORT_TTL_MS, false);
+    uint64_t token = hold("q r");
+    char digits[32];
+    snprintf(digits, sizeof digits, "%llu", (unsigned long long)token);
+    loop_await(loop, lock_cluster_keys(&cluster) == 2 * NODES);
+    ask_first(MINORITY, "DEL lock:r");
+    loop_await(loop, lock_cluster_keys(&cluster) == 2 * NODES);
+    for (unsigned i = 0; i < MINORITY; i++)
+        assert_string_equal(lock_cluster_fence(&cluster, i, "lock:r"), digits);
+    await_extensions(2);
+    ask_first(QUORUM, "DEL lock:r");
+    loop_await(loop, mine.losses == 1);
+    assert_int_equal(mine.loss, REDLOCK_LOST_TAKEN);
+    lock_probe_release(&mine);
+}
+
+static void keep_gone(const char *command)
+{
+    ask_first(MINORITY, command);
+    await_extensions(4);
+    assert_int_equal(lock_cluster_holders(&cluster, "lock:r"), QUORUM);
+    let_go(REDLOCK_RELEASED);
+}
+
+TEST(it_is_not_given_again_where_somebody_was_granted_it)
 {
     terms_change(SHORT_TTL_MS, false);
     hold("r");
     loop_await(loop, lock_cluster_holders(&cluster, "lock:r") == NODES);
-    ask_first(MINORITY, "DEL lock:r");
+    keep_gone("EVAL \"redis.call('DEL','lock:r') redis.call('ZADD','hf:fences',9007199254740000,'lock:r')\" 0");
+}
+
+TEST(it_is_not_given_again_in_an_unfenced_hold)
+{
+    terms_change(SHORT_TTL_MS, true);
+    hold("r");
+    loop_await(loop, lock_cluster_holders(&cluster, "lock:r") == NODES);
+    keep_gone("DEL lock:r");
+}
+
+/* Not while it may have forgotten locks. */
+TEST(a_node_that_was_down_is_given_it_when_it_votes)
+{
+    terms_change(SHORT_TTL_MS, false);
+    node_kill(0);
+    loop_await(loop, redlock_group_nodes_up(group) == NODES - 1);
+    hold("r");
+    node_restart(0);
+    loop_await(loop, redlock_group_nodes_up(group) == NODES && redlock_group_is_settled(group));
     await_extensions(4);
-    assert_int_equal(lock_cluster_holders(&cluster, "lock:r"), QUORUM);
+    assert_false(node_has(0, "lock:r"));
+    all_vote();
+    loop_await(loop, node_has(0, "lock:r") || mine.losses > 0);
     let_go(REDLOCK_RELEASED);
+    assert_int_equal(lock_cluster_keys(&cluster), 0); /* the release reached it, too */
 }
 
 /* The code that the script answers, and behind it whether it planted. */

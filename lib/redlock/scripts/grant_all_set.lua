@@ -6,7 +6,7 @@
 -- include: fence_member.lua
 -- include: fence_scores.lua
 -- include: free_or_replaced.lua
-local highest = highest_fence()
+local highest = highest_fence(floor)
 if not highest then
     return '0 ' .. stamp .. ' #'
 end

@@ -9,7 +9,7 @@ for i = 2, #KEYS do
         return '0 ' .. stamp .. ' 0'
     end
 end
-local highest = highest_fence()
+local highest = highest_fence(floor)
 if not highest then
     return '0 ' .. stamp .. ' 0'
 end

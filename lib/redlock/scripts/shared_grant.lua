@@ -22,7 +22,7 @@ for i = 2, #KEYS do
 end
 local token = ''
 if ARGV[4] ~= '' then
-    local highest = highest_fence()
+    local highest = highest_fence(floor)
     if not highest then
         return '0 ' .. stamp .. ' #'
     end

@@ -5,7 +5,7 @@
 -- include: fence_member.lua
 -- include: fence_scores.lua
 -- include: readers.lua
-local highest = highest_fence()
+local highest = highest_fence(0)
 for i = 2, #KEYS do
     local held = redis.pcall('GET', KEYS[i])
     if (held and held ~= 'hf:shared') or not highest or highest > tonumber(ARGV[4]) then

@@ -1,6 +1,6 @@
--- The last tokens of the keys of one lock: KEYS[2] and on. Returns the highest of them and the floor; or nothing if one
--- of them is no token, or can be followed by none below 2^53.
-local function highest_fence()
+-- The last tokens of the keys of one lock: KEYS[2] and on. Returns the highest of them and `least`; or nothing if one of
+-- them is no token, or can be followed by none below 2^53.
+local function highest_fence(least)
     local members = {'ZMSCORE', 'hf:fences'}
     for i = 2, #KEYS do
         members[i + 1] = member_of(KEYS[i])
@@ -9,7 +9,7 @@ local function highest_fence()
     if scores.err or not floor then
         return
     end
-    local highest = floor
+    local highest = least
     for i = 1, #KEYS - 1 do
         highest = math.max(highest, tonumber(scores[i] or 0))
     end
