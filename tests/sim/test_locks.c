@@ -1,5 +1,6 @@
 /* The life of locks in simulated worlds (tests/sim/world/play.h says what the environment chooses; HF_PROFILE: one of
- * steady, loss, steps, wild, ruin, any; HF_READERS=1: readers wherever there is no limit). */
+ * steady, loss, steps, wild, ruin, any; HF_READERS=1: readers wherever there is no limit;
+ * HF_ROLLING=1: restarts one after the other wherever nothing else may go wrong). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +27,8 @@ static const char *const expected[] = {"acquired",
                                        "readers kept out for a writer",
                                        "torn membership",
                                        "older memory",
+                                       "given again",
+                                       "rolling restart",
                                        NULL};
 
 /* A third of what is usual, and three times that, or what is five standard deviations away in 400 schedules, if that

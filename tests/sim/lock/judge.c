@@ -6,6 +6,8 @@
  *   lease     while a user believes, fewer than a quorum of nodes would grant its resource to another: looked ahead to
  *             the end of the belief, so that a key which will expire too early is found although nobody asks for it
  *   minority  with trouble at a minority of the nodes alone, nobody loses a lock or misses a majority
+ *   rolling   while nodes are away for long, one after the other, and all vote before the next is, a hold that nobody
+ *             else wants is not lost
  *   members   who knows too few of the nodes gets no lock
  *   liveness  when the trouble is over everybody gets locks again, every node votes again, and nothing is left behind
  *   tokens, told, trespass, readers   judge_tokens.c, judge_told.c, judge_nodes.c, judge_readers.c
@@ -254,6 +256,7 @@ void lock_judge_asked(struct lock_user *user)
     user->is_lingering = false;
     user->stood_ns = user->client->host->stood_ns;
     memset(user->confirmed_at, 0, sizeof user->confirmed_at);
+    memset(user->given_at, 0, sizeof user->given_at);
     user->votes = (struct votes){.values = {""}};
 }
 
@@ -315,6 +318,9 @@ void lock_judge_lost(struct lock_user *user)
     play_count("lost", 1);
     if (user->client->terms.max_hold_ms > 0)
         return;
+    if (lock_user_is_steward(user))
+        play_violated("rolling", "user %u.%u lost its lock, and no two nodes were away at a time", user->client->number,
+                      user->number);
     if (schedule.is_minor && votes_are_narrow(&user->votes, schedule.node_count))
         play_count("excused: others were in its way at some nodes", 1);
     else

@@ -1,6 +1,7 @@
 /* What is done to the keys of locks on their nodes, seen from there: nobody changes, extends or deletes a key without
  * naming the value that it has (trespass), nothing but a marker stays for ever, and a client takes back what it
- * has planted and does not need any more soon after it has a connection again (stays). */
+ * has planted and does not need any more soon after it has a connection again (stays). A key is given again (given)
+ * only where no later hold was granted it, and only by a node that votes, or to whoever had it there within the ttl. */
 #include <stdio.h>
 #include <string.h>
 
@@ -101,6 +102,38 @@ static void stay_judge(const struct node *node, unsigned resource, struct key *k
                       key->value);
 }
 
+static double fence_on(const struct node *node, unsigned resource)
+{
+    const struct value *fences = lock_named_on(node, "hf:fences");
+    const struct item *fence = fences != NULL && fences->type == VALUE_ZSET
+                                   ? table_find(&fences->table, text_of(lock_key_name(resource)))
+                                   : NULL;
+    return fence != NULL ? fence->score : 0;
+}
+
+/* A clock that jumped is another matter: it is known once the node has answered. */
+static bool has_no_vote(const struct node *node)
+{
+    return lock_schedule.is_exclusive && node->lost_at.ns != 0 && node->lost_at.ns != node->jumped_at.ns &&
+           instant_before(world_time(), instant_after(node->lost_at, lock_schedule.max_ttl_ns));
+}
+
+void lock_judge_given(struct lock_user *user, unsigned index, unsigned resource, const struct server_event *event)
+{
+    const struct node *node = lock_schedule.nodes[index];
+    struct instant had_at = user->confirmed_at[index];
+    int64_t ttl_ns = user->client->terms.ttl_ms * NS_PER_MS;
+    bool had_it = had_at.ns != 0 && instant_before(world_time(), instant_after(had_at, ttl_ns + ttl_ns / 50));
+    user->given_at[index] = world_time();
+    play_count("given again", 1);
+    if (user->token != 0 && fence_on(node, resource) > (double)user->token)
+        play_violated("given", "%s gives %s on %s to user %u.%u again, and a later hold was granted it", event->script,
+                      lock_key_name(resource), node->name, user->client->number, user->number);
+    if (has_no_vote(node) && !had_it)
+        play_violated("given", "%s gives %s on %s to user %u.%u, and the node has no vote", event->script,
+                      lock_key_name(resource), node->name, user->client->number, user->number);
+}
+
 /* A holder that releases in this way needs the key no more. It may stay for a while, also on a node that got no
  * call. */
 static void linger_note(const struct server_event *event)
@@ -126,12 +159,15 @@ unsigned lock_judge_executed(unsigned index, const struct server_event *event)
             lock_judge_readers(index, resource, is_fresh, event);
         struct lock_user *owner =
             value != NULL && value->type == VALUE_STRING ? lock_user_of_value(text_of_value(value)) : NULL;
+        if (is_fresh || (key->expires_ms != 0 && (key->expires_ms + 1) * 1000 <= event->now_us))
+            key->value[0] = '\0'; /* it was gone before */
+        if (owner != NULL && event->script != NULL && strncmp(event->script, "replant", 7) == 0 &&
+            !has_same_value(key, value))
+            lock_judge_given(owner, index, resource, event);
         if (owner != NULL && votes_names(event, text_of_value(value))) {
             votes_note(&owner->votes, index, text_of_value(value));
             owner->confirmed_at[index] = world_time();
         }
-        if (is_fresh || (key->expires_ms != 0 && (key->expires_ms + 1) * 1000 <= event->now_us))
-            key->value[0] = '\0'; /* it was gone before */
         if (key->value[0] != '\0' && !is_changed(key, value))
             stay_judge(node, resource, key, event);
         if (key->value[0] == '\0' ? value == NULL : !is_changed(key, value))

@@ -112,13 +112,17 @@ static void entries_judge(const struct readers *had, const struct readers *has, 
 }
 
 /* A reader that the event names and that is there is a vote. */
-static void votes_take(const struct readers *has, unsigned index, const struct server_event *event)
+static void votes_take(const struct readers *had, const struct readers *has, unsigned index, unsigned resource,
+                       const struct server_event *event)
 {
+    bool gives = event->script != NULL && strcmp(event->script, "shared_replant") == 0;
     for (unsigned i = 0; i < has->count; i++) {
         struct text value = text_of(has->each[i].value);
         struct lock_user *owner = lock_user_of_value(value);
         if (owner == NULL || !votes_names(event, value))
             continue;
+        if (gives && find(had, has->each[i].value) == NULL)
+            lock_judge_given(owner, index, resource, event);
         votes_note(&owner->votes, index, value);
         owner->confirmed_at[index] = world_time();
     }
@@ -195,7 +199,7 @@ void lock_judge_readers(unsigned index, unsigned resource, bool is_fresh, const 
     if (is_fresh)
         had->count = 0;
     entries_judge(had, &has, node, index, resource, event);
-    votes_take(&has, index, event);
+    votes_take(had, &has, index, resource, event);
     bool has_left = had->count > 0 && has.count == 0 && votes_names(event, text_of(had->each[0].value)) &&
                     (had->each[0].ends_ms + 1) * 1000 > event->now_us;
     *had = has;

@@ -1,5 +1,5 @@
 /* What the holder of a lock of the loop must be told, and when, by the clock of its host: DANGER and LOST in time,
- * nothing after LOST, half of the ttl left at first, an extension only when a majority has done it, and how a release
+ * nothing after LOST, half of the ttl left at first, an extension only when a majority has done it that had the key before, and how a release
  * ended. Its process may stand still: then it is told when it goes on. */
 #include "tests/sim/lock/schedule.h"
 
@@ -107,12 +107,33 @@ static bool are_nodes_steady(const struct lock_user *user)
     return lock_schedule.moves == 0 && lock_schedule.replaced == lock_schedule.node_count;
 }
 
+/* When the round began that confirmed it. 0 = that cannot be told. */
+static struct instant round_began(const struct lock_user *user)
+{
+    const struct host *host = user->client->host;
+    struct instant until = {atomic_load(&redlock_lock_validity(user->lock)->until)};
+    bool is_told = user->client->terms.max_hold_ms == 0 && !host->is_frozen && host->stood_ns == user->stood_ns;
+    return is_told ? host_truth(host, instant_after(until, -worth_ns(user->client->terms.ttl_ms * NS_PER_MS)))
+                   : (struct instant){0};
+}
+
+/* A node that did not have it when the round began does not count yet. */
+static unsigned nodes_that_extended(const struct lock_user *user)
+{
+    struct instant began = round_began(user);
+    unsigned nodes = 0;
+    for (unsigned i = 0; i < lock_schedule.node_count; i++) {
+        bool is_new = began.ns != 0 && user->given_at[i].ns != 0 && !instant_before(user->given_at[i], began);
+        nodes +=
+            user->confirmed_at[i].ns != 0 && !instant_before(user->confirmed_at[i], user->told.confirmed) && !is_new;
+    }
+    return nodes;
+}
+
 static void extended(struct lock_user *user)
 {
     struct lock_told *told = &user->told;
-    unsigned nodes = 0;
-    for (unsigned i = 0; i < lock_schedule.node_count; i++)
-        nodes += user->confirmed_at[i].ns != 0 && !instant_before(user->confirmed_at[i], told->confirmed);
+    unsigned nodes = nodes_that_extended(user);
     if (!told->is_held)
         violated(user, "was told EXTENDED of what it does not hold");
     else if (!instant_before(instant_after(now_of(user), -user->client->process->ahead_ns), told->until))

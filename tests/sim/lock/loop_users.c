@@ -47,6 +47,10 @@ static void work(struct lock_user *user)
     lock_judge_write(user);
     if (user->verify.done != NULL)
         redlock_lock_verify_cancel(user->lock, &user->verify);
+    if (lock_user_is_steward(user) && !lock_schedule.is_calm) {
+        act_in(user, user->client->terms.ttl_ms * NS_PER_MS);
+        return;
+    }
     switch (chance_pick(&user->chance, 32)) {
     case 0:
         user->verify = (struct redlock_verify){.done = was_verified};
@@ -105,7 +109,7 @@ static void answered(struct lock_user *user, const struct redlock_event *event)
     lock_user_has(user, redlock_lock_place(user->lock));
     lock_judge_acquired(user);
     int64_t ns = lock_user_hold_ns(user);
-    if (ns == 0 || chance_pick(&user->chance, 16) == 0)
+    if (ns == 0 || (chance_pick(&user->chance, 16) == 0 && !lock_user_is_steward(user)))
         give_back(user);
     else
         act_in(user, ns);

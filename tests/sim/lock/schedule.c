@@ -109,8 +109,53 @@ static void paths_heal(void)
     network_heal();
 }
 
+static bool all_vote_within(int64_t limit_ns)
+{
+    unsigned all = (1u << schedule.node_count) - 1;
+    schedule.voting = 0;
+    for (int64_t ns = 0; ns < limit_ns && !play_is_violated(); ns += LOOK_NS) {
+        lock_operator_start(lock_group_look, NULL);
+        run_for(LOOK_NS);
+        if (schedule.voting == all)
+            return true;
+    }
+    return play_is_violated();
+}
+
+static bool helps(const char *how, int64_t limit_ns)
+{
+    play_count(how, 1);
+    lock_heal();
+    return all_vote_within(limit_ns);
+}
+
+/* So many of them that a majority has been away, each for longer than any ttl. */
+static void nodes_roll(void)
+{
+    unsigned first = chance_pick(&schedule.chance, schedule.node_count);
+    bool forgets = !schedule.keeps_memory && chance_pick(&schedule.chance, 2) == 0;
+    run_for(2 * schedule.max_ttl_ns);
+    for (unsigned i = 0; i <= schedule.node_count / 2 && !play_is_violated(); i++) {
+        struct node *node = schedule.nodes[(first + i) % schedule.node_count];
+        node_stop(node, chance_pick(&schedule.chance, 2) == 0);
+        run_for(chance_between(&schedule.chance, schedule.max_ttl_ns, 2 * schedule.max_ttl_ns));
+        if (forgets)
+            node->lost_at = world_time();
+        node_start(node, forgets ? SERVER_EMPTY : SERVER_KEEPS);
+        if (!all_vote_within(schedule.max_ttl_ns + VOTES_NS) &&
+            !helps("votes given back by an operator", 2 * schedule.max_ttl_ns + HEAL_NS))
+            play_violated("liveness", "not all nodes have votes again");
+        run_for(2 * schedule.max_ttl_ns);
+    }
+    schedule.is_calm = true;
+}
+
 static void trouble_play(void)
 {
+    if (schedule.is_rolling) {
+        nodes_roll();
+        return;
+    }
     paths_cut();
     trouble_begin();
     run_for(TROUBLE_NS);
@@ -168,26 +213,6 @@ static void recovery_await(void)
     if (!recovers_within(2 * schedule.max_ttl_ns + RECOVER_NS, &who) && !play_is_violated() && schedule.is_exclusive)
         play_violated("liveness", "user %u.%u has got no lock since the trouble ended", who->client->number,
                       who->number);
-}
-
-static bool all_vote_within(int64_t limit_ns)
-{
-    unsigned all = (1u << schedule.node_count) - 1;
-    schedule.voting = 0;
-    for (int64_t ns = 0; ns < limit_ns && !play_is_violated(); ns += LOOK_NS) {
-        lock_operator_start(lock_group_look, NULL);
-        run_for(LOOK_NS);
-        if (schedule.voting == all)
-            return true;
-    }
-    return play_is_violated();
-}
-
-static bool helps(const char *how, int64_t limit_ns)
-{
-    play_count(how, 1);
-    lock_heal();
-    return all_vote_within(limit_ns);
 }
 
 /* Those that were in quarantine have their votes back, as an operator sees. Where no client that is no guest knew a

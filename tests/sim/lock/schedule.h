@@ -61,6 +61,7 @@ struct lock_user {
     struct instant asked; /* the true time */
     /* Since it asked, by node: when its value was last planted or extended, and whether it was deleted. */
     struct instant confirmed_at[LOCK_NODES_MAX];
+    struct instant given_at[LOCK_NODES_MAX]; /* when it was given it again, and did not have it */
     struct votes votes;
     unsigned deleted;
     int64_t stood_ns;   /* for how long the clocks of its host had stood when it asked */
@@ -92,6 +93,7 @@ struct lock_schedule {
     unsigned limit;   /* so many may hold the resource, each at its place: for judges a resource each. 0 = one */
     bool has_readers; /* some of those who want locks share them; */
     bool is_crowded;  /* readers overlap without end, and everybody waits */
+    bool is_rolling;  /* the only trouble: nodes are away for long, one after the other, and a steward holds on */
     struct node *nodes[LOCK_NODES_MAX];
     struct node *former[LOCK_NODES_MAX]; /* lives on beside the one that has its address now; NULL = there is none */
     struct node *spare;                  /* for a replacement */
@@ -131,6 +133,8 @@ void lock_user_wants(struct lock_user *user, struct redlock_request *request);
 /* It has this place of what it wanted; 0 = there is only one. */
 void lock_user_has(struct lock_user *user, unsigned place);
 int64_t lock_user_hold_ns(struct lock_user *user);
+/* It holds a resource that nobody else wants until the trouble is over. */
+bool lock_user_is_steward(const struct lock_user *user);
 int64_t lock_user_rest_ns(struct lock_user *user);
 
 /* lock/loop_users.c, lock/foreign.c: main functions of processes. */
@@ -169,6 +173,8 @@ const struct value *lock_named_on(const struct node *node, const char *name);
 
 /* lock/judge_nodes.c: what is done to the keys of others. Returns the set of resources whose keys are changed. */
 unsigned lock_judge_executed(unsigned index, const struct server_event *event);
+/* A script has given the user again what it has there. */
+void lock_judge_given(struct lock_user *user, unsigned index, unsigned resource, const struct server_event *event);
 void lock_judge_forget_node(unsigned index); /* its keys were changed by hand, or another server has its place */
 
 /* lock/judge_readers.c. What the node has is that of readers. */

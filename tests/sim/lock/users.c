@@ -16,6 +16,11 @@ const char *lock_key_name(unsigned resource)
 
 /* --- what they want ----------------------------------------------------------------------------------------------- */
 
+bool lock_user_is_steward(const struct lock_user *user)
+{
+    return lock_schedule.is_rolling && user->client->number == 0 && user->number == 0;
+}
+
 int64_t lock_user_hold_ns(struct lock_user *user)
 {
     int64_t ttl_ns = user->client->terms.ttl_ms * NS_PER_MS;
@@ -74,11 +79,14 @@ static void share_wants(struct lock_user *user, struct redlock_request *request)
 
 void lock_user_wants(struct lock_user *user, struct redlock_request *request)
 {
-    unsigned count = lock_schedule.resource_count, first = chance_pick(&user->chance, count), second = first;
+    unsigned count = lock_schedule.resource_count - lock_schedule.is_rolling;
+    unsigned first = chance_pick(&user->chance, count), second = first;
     if (lock_schedule.is_herd)
         first = second = 0;
     if (chance_pick(&user->chance, 4) == 0)
         second = chance_pick(&user->chance, count);
+    if (lock_user_is_steward(user))
+        first = second = count;
     user->resources = 1u << first | 1u << second;
     user->wanted[0] = lock_key_name(first);
     user->wanted[1] = lock_key_name(second);
@@ -116,7 +124,8 @@ static void hold(struct lock_user *user)
     while (left_ns > 0 && redlock_held_valid_for_ms(user->held) > 0) {
         int64_t ns = chance_between(&user->chance, left_ns / 4 + 1, left_ns);
         process_sleep(ns);
-        left_ns -= ns;
+        if (lock_schedule.is_calm || !lock_user_is_steward(user))
+            left_ns -= ns;
         lock_judge_holds(user);
         lock_judge_write(user); /* as a user does that does not check first */
         if (chance_pick(&user->chance, 16) == 0)
