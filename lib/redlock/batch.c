@@ -119,7 +119,8 @@ void batch_add(enum batch_kind kind, struct redlock_lock *lock, uint32_t round, 
 {
     if (nodes == 0)
         return;
-    struct batch *batch = batch_with_room(kind, lock->is_shared, lock, lock->key_count);
+    unsigned notes = kind == BATCH_EXTEND && lock_has_later_place(lock); /* whose answers are no votes */
+    struct batch *batch = batch_with_room(kind, lock->is_shared, lock, lock->key_count + notes);
     struct batch_entry entry = {.lock = lock, .round = round, .key_count = (uint16_t)lock->key_count, .nodes = nodes};
     if (is_grant(kind) && lock->swaps_in != NULL) {
         entry.swap = lock->swaps_in;
@@ -128,6 +129,7 @@ void batch_add(enum batch_kind kind, struct redlock_lock *lock, uint32_t round, 
     batch->terms = lock->terms;
     batch_codec_add(batch, lock);
     entry_add(batch, entry, lock->terms.ttl_ns);
+    batch->key_count += notes;
 }
 
 /* Readers release in the same way. */

@@ -13,7 +13,9 @@
 #include "redlock/scripts.h"
 
 /* Fencing tokens stay below what a double holds exactly (E44). */
-#define TOKEN_END (INT64_C(1) << 53)
+#define TOKEN_END     (INT64_C(1) << 53)
+#define PLACES_PREFIX "hf:places:"
+#define PLACES_MS     1200000
 /* A key of another program may live for longer than nanoseconds can say. */
 #define REMAINING_MAX_MS INT64_C(1000000000000)
 
@@ -73,10 +75,22 @@ static void key_add(struct batch *batch, const struct redlock_lock *lock, unsign
         channel_add(batch, lock, index, batch->key_count + index);
 }
 
+/* What keeps readers out while a place behind the first is held (scripts/include/places.lua). */
+static void place_note_add(struct batch *batch, const struct redlock_lock *lock)
+{
+    char key[sizeof PLACES_PREFIX + REDLOCK_PREFIX_BYTES_MAX + REDLOCK_RESOURCE_BYTES_MAX];
+    int length = snprintf(key, sizeof key, PLACES_PREFIX "%s%s", lock->group->key_prefix, lock->places->resource);
+    redis_request_bytes(&batch->keys, key, (size_t)length);
+    redis_request_integer(&batch->values, (int64_t)lock->group->key_prefix_length);
+    redis_request_integer(&batch->others, PLACES_MS);
+}
+
 void batch_codec_add(struct batch *batch, const struct redlock_lock *lock)
 {
     for (unsigned i = 0; i < lock->key_count; i++)
         key_add(batch, lock, i);
+    if (batch->kind == BATCH_EXTEND && lock_has_later_place(lock))
+        place_note_add(batch, lock);
     if (batch->kind == BATCH_GRANT || batch->kind == BATCH_GRANT_ALL)
         old_value_add(batch, lock);
 }

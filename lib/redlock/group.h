@@ -76,7 +76,7 @@ enum batch_kind {
     BATCH_REPLANT,
     BATCH_RAISE,
     BATCH_GRANT,
-    BATCH_GRANT_ALL, /* one lock of several keys, or a shared one */
+    BATCH_GRANT_ALL, /* one lock of several keys, or a shared one, or a place behind the first */
     BATCH_KINDS,
 };
 
@@ -333,6 +333,12 @@ void lock_places_dispose(struct redlock_lock *lock);
 static inline bool lock_has_limit(const struct redlock_lock *lock)
 {
     return lock->places != NULL && lock->places->limit > 0;
+}
+
+/* Its key is not that of the resource. */
+static inline bool lock_has_later_place(const struct redlock_lock *lock)
+{
+    return lock_has_limit(lock) && lock->places->place > 1;
 }
 
 /* lock_wait.c */

@@ -454,7 +454,7 @@ void lock_grants_gather(struct redlock_lock *lock)
         refuse_for_good(lock, all);
         return;
     }
-    bool is_single = lock->key_count == 1 && !lock->is_shared;
+    bool is_single = lock->key_count == 1 && !lock->is_shared && !lock_has_later_place(lock);
     batch_add(is_single ? BATCH_GRANT : BATCH_GRANT_ALL, lock, lock->lease.round, all);
 }
 

@@ -85,6 +85,24 @@ TEST(a_writer_and_readers_exclude_each_other)
     acquire(one, "r");
 }
 
+/* Its key is another than that of the resource. */
+TEST(a_holder_of_a_later_place_and_readers_exclude_each_other)
+{
+    struct lock_probe *holder = waiter(0, 0), *one = reader(1, 0);
+    holder->limit = holder->place = 3;
+    acquire(holder, "r");
+    assert_int_equal(lock_probe_acquire(one, "r"), REDLOCK_BUSY);
+    assert_contains(one->reason, "held by host:1:2:test for ");
+    run_ms(3 * TTL_MS); /* it is extended */
+    assert_int_equal(lock_probe_acquire(one, "r"), REDLOCK_BUSY);
+    release(holder);
+    acquire(one, "r");
+    assert_int_equal(lock_probe_acquire(holder, "r"), REDLOCK_BUSY);
+    assert_contains(holder->reason, "held by readers for ");
+    release(one);
+    acquire(holder, "r");
+}
+
 TEST(of_several_resources_all_or_none_are_shared)
 {
     struct lock_probe *writer = waiter(0, 0), *both = reader(1, 0);

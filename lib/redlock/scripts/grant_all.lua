@@ -4,8 +4,10 @@
 -- "@" and its number from 0 behind the ttl.
 -- include: marker.lua
 -- include: deadline.lua
+-- include: places.lua
 -- include: free_or_replaced.lua
 for i = 2, #KEYS do
     redis.call('SET', KEYS[i], ARGV[5], 'PX', ARGV[3])
+    note_place(KEYS[i])
 end
 return '0 ' .. stamp .. (replaced == #KEYS - 1 and ' =' or ' +')

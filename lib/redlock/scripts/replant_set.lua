@@ -6,9 +6,10 @@
 -- include: deadline.lua
 -- include: fence_member.lua
 -- include: fence_scores.lua
+-- include: places.lua
 for i = 2, #KEYS do
     local held = redis.pcall('GET', KEYS[i])
-    if held and held ~= ARGV[3] then
+    if (held and held ~= ARGV[3]) or read_beside(KEYS[i]) then
         return '0 ' .. stamp .. ' 0'
     end
 end
@@ -18,6 +19,7 @@ if not highest or highest > tonumber(ARGV[4]) then
 end
 for i = 2, #KEYS do
     redis.call('SET', KEYS[i], ARGV[3], 'PX', ARGV[5])
+    note_place(KEYS[i])
 end
 raise_fences(ARGV[4])
 return '0 ' .. stamp .. ' 1'

@@ -1,18 +1,25 @@
 -- Takes a shared lock of one or more keys, all or none. KEYS: the marker, then the keys. ARGV: marker text, deadline in microseconds of this node's
 -- clock, ttl in milliseconds, proposed fencing token ("" = no token), value.
 -- Returns what grant_all.lua does: a key with readers holds "hf:shared", and a key that is kept for a waiting writer
--- counts as held by "hf:writer". The token is the highest that the keys have: readers do not count it up. Only where a
+-- counts as held by "hf:writer". A place of the resource that is held counts as the key (places.lua). The token is the highest that the keys have: readers do not count it up. Only where a
 -- key has none the proposal counts: this node may have forgotten the token of a writer.
 -- include: fences.lua
 -- include: deadline.lua
 -- include: fence_member.lua
 -- include: fence_scores.lua
 -- include: readers.lua
+-- include: place_held.lua
 for i = 2, #KEYS do
     local key, held = KEYS[i], redis.pcall('GET', KEYS[i])
     if not held or held == 'hf:shared' then
-        key = 'hf:writer:' .. key
-        held = redis.call('PTTL', key) > 0 and 'hf:writer'
+        held = nil
+        local writer = 'hf:writer:' .. key
+        local marks = redis.call('MGET', writer, 'hf:places:' .. key)
+        if marks[1] then
+            key, held = writer, 'hf:writer'
+        elseif marks[2] then
+            key, held = place_held(key)
+        end
     end
     if held then
         local where = '@' .. (i - 2)

@@ -1,11 +1,16 @@
--- Of a grant of all keys or none: a key that is taken ends it. Counts those with the old value.
+-- Of a grant of all keys or none: a key that is taken ends it, and so do readers of the resource of which it is a place.
+-- Counts those with the old value.
 local old, replaced = ARGV[6], 0
 for i = 2, #KEYS do
     local key = KEYS[i]
     local held = redis.pcall('GET', key)
     if held and held == old then
         replaced = replaced + 1
-    elseif held then
+    else
+        local read = not held and read_beside(key)
+        key, held = read or key, held or read and 'hf:shared'
+    end
+    if held and held ~= old then
         local where = '@' .. (i - 2)
         -- include: refusal.lua
         return '0 ' .. stamp .. ' ' .. refusal
