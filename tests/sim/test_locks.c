@@ -29,6 +29,7 @@ static const char *const expected[] = {"acquired",
                                        "older memory",
                                        "given again",
                                        "rolling restart",
+                                       "clocks apart",
                                        NULL};
 
 /* A third of what is usual, and three times that, or what is five standard deviations away in 400 schedules, if that
@@ -256,6 +257,69 @@ TEST(a_node_is_excused_for_a_step_of_ours_once)
         third_steps(2 * NS_PER_S);
         run_for(PULSE_NS);
         expect_third(TRUST_QUARANTINED, TRUST_CLOCK_STEPPED);
+    }
+}
+
+/* --- tokens that a node forgot ------------------------------------------------------------------------------------ */
+
+static uint64_t tokens[2];
+
+static uint64_t token_of(struct redlock_client *user, const char *name)
+{
+    struct redlock_request request = {.resources = &name, .resource_count = 1};
+    struct redlock_terms terms = {.ttl_ms = 500, .wait_ms = 20000};
+    struct redlock_held *held = NULL;
+    redlock_client_acquire(user, &terms, &request, &held, NULL, 0);
+    uint64_t token = redlock_held_token(held);
+    redlock_client_release(held, REDLOCK_AWAIT);
+    return token;
+}
+
+/* While one node is away, whose clock the client knows, or not. */
+static uint64_t token_take(struct node *away, bool knows_clock)
+{
+    if (!knows_clock)
+        node_pause(away);
+    struct redlock_client *user = redlock_client_open(three_nodes(), NULL, 0);
+    if (knows_clock)
+        assert_true(token_of(user, "another") > 0);
+    node_pause(away);
+    uint64_t token = token_of(user, "r");
+    redlock_client_close(user);
+    node_resume(away);
+    return token;
+}
+
+/* The third node knows nothing of the first token, and the second one is away for the other. */
+static void token_forget_and_heal(void *argument)
+{
+    struct redlock_group_terms terms = {.max_ttl_ms = 1000};
+    struct redlock_nodes *session = redlock_nodes_open(three_nodes(), NULL, 0);
+    assert_int_equal(redlock_nodes_init(session, &terms), REDLOCK_NODES_DONE);
+    redlock_nodes_close(session);
+    tokens[0] = token_take(nodes[2], argument != NULL);
+    server_evict(nodes[0]->server, SIZE_MAX, 1);
+    session = redlock_nodes_open(three_nodes(), NULL, 0);
+    healed = redlock_nodes_heal(session, NULL, INT64_MAX);
+    redlock_nodes_close(session);
+    tokens[1] = token_take(nodes[1], false);
+}
+
+/* The clock that is an hour behind is that of a node which never knew the token, or of the one which forgot it. */
+TEST(a_token_stays_below_those_after_a_heal_whatever_clocks_show)
+{
+    for (unsigned behind = 0; behind < 3; behind += 2) {
+        world_begin(1);
+        network_begin();
+        for (unsigned i = 0; i < 3; i++)
+            nodes[i] = node_create((const char *[]){"lock1", "lock2", "lock3"}[i]);
+        host_step_wall(nodes[behind]->host, -STEP_NS);
+        tokens[0] = tokens[1] = 0;
+        healed = REDLOCK_NODES_REFUSED;
+        process_start(host_create("operator"), "operator", token_forget_and_heal, behind == 0 ? nodes : NULL);
+        world_run(instant_after(world_time(), 120 * NS_PER_S));
+        assert_int_equal(healed, REDLOCK_NODES_DONE);
+        assert_true(tokens[0] > 0 && tokens[1] > tokens[0]);
     }
 }
 

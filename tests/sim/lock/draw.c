@@ -10,6 +10,8 @@ const char *const lock_profile_names[LOCK_PROFILES] = {"steady", "loss", "steps"
 
 #define schedule lock_schedule
 
+#define APART_MAX_NS (3600 * NS_PER_S)
+
 /* HF_PROFILE plays only schedules of one kind. */
 static enum lock_profile profile_draw(void)
 {
@@ -45,6 +47,21 @@ static void nodes_make(void)
     }
     schedule.spare = node_create("spare");
     schedule.replaced = schedule.node_count;
+}
+
+/* For all of the schedule. */
+static void clocks_draw(uint64_t seed)
+{
+    struct chance chance = {.state = chance_mix(seed * 2 + 3)};
+    schedule.is_apart =
+        schedule.profile == LOCK_LOSS && schedule.node_count > 1 && !schedule.is_minor && chance_pick(&chance, 3) == 0;
+    for (unsigned i = 0; i <= schedule.node_count && schedule.is_apart; i++) {
+        int64_t apart_ns = chance_scale(&chance, NS_PER_S, APART_MAX_NS);
+        struct host *host = i < schedule.node_count ? schedule.nodes[i]->host : schedule.spare->host;
+        if (chance_pick(&chance, 2) == 0)
+            host_step_wall(host, chance_pick(&chance, 2) == 0 ? apart_ns : -apart_ns);
+    }
+    play_count("clocks apart", schedule.is_apart);
 }
 
 /* Plain clients know no quarantines: where a server loses data, nothing is promised to them or by them. */
@@ -128,6 +145,7 @@ void lock_draw(uint64_t seed)
     schedule.is_crowded = schedule.has_readers && chance_mix(~seed) / 64 % 2 == 0;
     promises_derive();
     nodes_make();
+    clocks_draw(seed);
     schedule.is_minor = schedule.is_minor && schedule.node_count > 1;
     for (unsigned i = 0; i < schedule.client_count; i++)
         client_make(&schedule.clients[i], i);

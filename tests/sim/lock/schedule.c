@@ -61,6 +61,7 @@ static void trouble_begin(void)
                                    .drift_ppb = DRIFT_PPB,
                                    .is_wild = !schedule.is_exclusive,
                                    .is_minor = schedule.is_minor,
+                                   .is_apart = schedule.is_apart,
                                    .freezes = true,
                                    .keeps_memory = schedule.keeps_memory,
                                    .keeps_clocks = schedule.keeps_clocks};
@@ -89,8 +90,8 @@ static void path_cut(unsigned client, unsigned node, bool is_cut)
 /* Each client has hardly a majority: what one of those forgets is missed at once. */
 static void paths_cut(void)
 {
-    bool are_narrow =
-        schedule.is_exclusive && !schedule.is_minor && schedule.node_count > 1 && chance_pick(&schedule.chance, 2) == 0;
+    bool are_narrow = schedule.is_exclusive && !schedule.is_minor && !schedule.is_apart && schedule.node_count > 1 &&
+                      chance_pick(&schedule.chance, 2) == 0;
     for (unsigned i = 0; are_narrow && i < schedule.client_count; i++) {
         unsigned first = chance_pick(&schedule.chance, schedule.node_count);
         if (!play_move("client%u is cut off from a minority of the nodes, from %u on", i, first))
@@ -217,12 +218,13 @@ static void recovery_await(void)
 
 /* Those that were in quarantine have their votes back, as an operator sees. Where no client that is no guest knew a
  * node before it forgot, he has to help. A server that got its place back while somebody else, long cut off, recorded
- * another for it, is no member for anybody: he empties it first. */
+ * another for it, is no member for anybody: he empties it first. To who looks for a moment only, a node whose clock shows
+ * another time has no vote. */
 static void votes_await(void)
 {
     int64_t limit_ns = (1 + schedule.node_count / 2) * 2 * schedule.max_ttl_ns + HEAL_NS; /* one after the other */
-    if (schedule.node_count == 1 || !schedule.is_exclusive || all_vote_within(schedule.max_ttl_ns + VOTES_NS) ||
-        helps("votes given back by an operator", limit_ns))
+    if (schedule.node_count == 1 || !schedule.is_exclusive || schedule.is_apart ||
+        all_vote_within(schedule.max_ttl_ns + VOTES_NS) || helps("votes given back by an operator", limit_ns))
         return;
     for (unsigned i = 0; i < schedule.node_count; i++)
         if ((schedule.voting & 1u << i) == 0) {

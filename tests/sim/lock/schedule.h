@@ -110,6 +110,7 @@ struct lock_schedule {
     bool keeps_memory, keeps_clocks;
     bool is_exclusive; /* exclusion is promised */
     bool is_herd;      /* all want the same at the same time */
+    bool is_apart;     /* the clocks of nodes show different times, at the right rate */
     bool is_calm;      /* the trouble has ended: holds are short */
     bool is_quitting;  /* users take no more */
     bool is_made;      /* the group */

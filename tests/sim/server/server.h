@@ -81,6 +81,8 @@ void server_promote(struct server *replica, int64_t now_us);
 
 struct keyspace *server_keyspace(struct server *server);
 const char *server_run_id(const struct server *server);
+/* Of `length` bytes: the run that a marker of it has to name (inspect.lua). */
+void server_run(const struct server *server, char *run, size_t length);
 unsigned long long server_connection_id(const struct server_connection *connection);
 /* As CLIENT SETNAME said; "" = none. */
 const char *server_connection_address(const struct server_connection *connection);

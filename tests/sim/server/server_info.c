@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "queue/digest.h"
 #include "tests/sim/server/server_private.h"
 
 /* --- settings ----------------------------------------------------------------------------------------------------- */
@@ -249,6 +250,20 @@ struct reply *command_info(struct command_call *call)
     struct reply *reply = reply_bulk(call->replies, (struct text){text.bytes, text.length});
     buffer_fini(&text);
     return reply;
+}
+
+void server_run(const struct server *server, char *run, size_t length)
+{
+    char text[DIGEST_TEXT_SIZE];
+    struct digest digest;
+    snprintf(run, length, "%s", server->run_id);
+    if (server->promotions == 0 && !server_is_replica(server))
+        return;
+    digest_begin(&digest);
+    digest_add(&digest, server->run_id, strlen(server->run_id));
+    digest_add(&digest, server->replication_id, strlen(server->replication_id));
+    digest_end(&digest, text);
+    snprintf(run, length, "%s", text);
 }
 
 /* --- ROLE, REPLICAOF ---------------------------------------------------------------------------------------------- */

@@ -82,11 +82,21 @@ static bool has_marker(const struct node *node)
     return keyspace_find(server_keyspace(node->server), text_of("hf:lock:group")) != NULL;
 }
 
+static bool has_its_vote(const struct node *node)
+{
+    char run[64];
+    server_run(node->server, run, sizeof run);
+    struct value *marker = keyspace_find(server_keyspace(node->server), text_of("hf:lock:group"));
+    return marker != NULL && strstr(buffer_text(&marker->string), run) != NULL;
+}
+
 /* Whether others may still distrust it. */
 static bool is_doubted(const struct node *node)
 {
     bool is_recent =
         node->lost_at.ns != 0 && instant_before(world_time(), instant_after(node->lost_at, trouble.scene->doubt_ns));
+    if (trouble.scene->is_apart && !has_its_vote(node))
+        return true;
     return is_recent || node->stepped_ns != 0 || node->weak > 0 || !has_marker(node);
 }
 
@@ -584,6 +594,8 @@ void trouble_draw(const struct trouble_scene *scene, struct chance *chance, int6
         kinds &= ~(1u << MOVE);
     if (scene->queue == NULL)
         kinds &= ~(1u << QUEUE);
+    if (scene->is_apart)
+        kinds &= 1u << KILL | 1u << PAUSE | 1u << FORGET | 1u << REVERT | 1u << EVICT | 1u << OPERATE;
     if (scene->is_minor)
         kinds &= 1u << RESTART | 1u << HANG | 1u << SLOW | 1u << FORGET | 1u << REVERT | 1u << EVICT | 1u << FULL |
                  1u << STEP | 1u << MOVE | 1u << LOSE;
