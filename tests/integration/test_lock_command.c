@@ -199,9 +199,6 @@ TEST(what_is_wrong_is_said_and_nothing_is_started)
         assert_contains(result.error, lines[i].says);
         assert_int_equal(lock_cluster_calls(&cluster, "zadd"), grants);
     }
-    unsetenv("HOLDFAST_LOCK_NODES");
-    assert_int_equal(lock_run("a", "--", "true"), 2);
-    assert_contains(result.error, "$HOLDFAST_LOCK_NODES");
     nodes_name(2);
     assert_int_equal(lock_run("a", "--", "true"), 1);
     assert_contains(result.error, "odd");

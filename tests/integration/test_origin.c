@@ -366,6 +366,8 @@ static void with_nothing_found_the_rest_says_what_is_missing(void **state)
         assert_contains(result.error, "`holdfast work --local` starts nodes of its own");
         assert_true((strstr(result.error, "(root and services do not look for it)") != NULL) == (geteuid() == 0));
     }
+    assert_int_equal(run("lock r -- true"), 2);
+    assert_contains(result.error, "; neither --node nor $HOLDFAST_LOCK_NODES names lock nodes");
 }
 
 /* --- as a user ---------------------------------------------------------------------------------------------------- */
