@@ -36,6 +36,7 @@ static const char *const expected[] = {"begun",
                                        "a former worker is killed",
                                        "taken by a program",
                                        "drained",
+                                       "workers with other terms",
                                        "quiet",
                                        "ended because there was nothing to do",
                                        NULL};

@@ -288,8 +288,10 @@ void fleet_play(uint64_t seed)
     for (unsigned i = 0; i < fleet.producer_count; i++)
         fleet.producers[i] = fleet_producer_start(i);
     fleet_foreigner_start();
-    fleet_former_start(seed);
-    fleet_programs_start(seed);
+    if (fleet.terms == TERMS_ARE_THE_SAME) { /* these announce none */
+        fleet_former_start(seed);
+        fleet_programs_start(seed);
+    }
     world_at(&tick, instant_after(world_time(), TICK_NS));
     trouble_pass();
     calm_pass();

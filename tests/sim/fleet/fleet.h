@@ -109,6 +109,7 @@ static inline bool fleet_task_locks(const struct fleet_task *task, unsigned reso
 
 struct fleet_worker {
     unsigned number;
+    bool has_other_terms;
     struct host *host;
     struct process *process;
     unsigned lives;
@@ -126,6 +127,9 @@ enum fleet_peace {
     PEACE_OF_MIND, /* no trouble but what handlers do */
 };
 
+/* In what the configurations of the workers differ, so that locks would not keep their tasks apart. */
+enum fleet_terms { TERMS_ARE_THE_SAME, TERMS_OF_ANOTHER_PREFIX, TERMS_OF_ANOTHER_TEMPLATE };
+
 struct fleet {
     struct chance chance; /* for the parameters of the schedule; the world has another */
     struct node *queue, *replica, *nodes[FLEET_NODES_MAX];
@@ -135,6 +139,7 @@ struct fleet {
     int64_t stop_timeout_ms;
     uint64_t max_tasks; /* of the first worker while there is trouble; 0 = no limit */
     bool has_no_locks;  /* and no lock nodes in its configuration */
+    enum fleet_terms terms;
     char config[4096], config_path[64];
     struct redlock_node lock_nodes[FLEET_NODES_MAX];
     struct redlock_options lock_options;
@@ -174,6 +179,7 @@ void fleet_task_write(const struct fleet_task *task, struct buffer *out); /* as 
 struct fleet_task *fleet_task_of(const char *jid);                        /* NULL = no task of the schedule */
 
 /* fleet/worker.c */
+unsigned fleet_locks_of(const struct fleet_task *task, bool has_other_terms); /* how many it takes */
 void fleet_worker_start(struct fleet_worker *worker);
 void fleet_worker_start_to_drain(struct fleet_worker *worker); /* it ends when there is nothing to do */
 struct fleet_worker *fleet_worker_of(pid_t pid);               /* NULL = none that is there */

@@ -7,6 +7,7 @@
  *   told      a handler whose lock has ended is not cancelled when another begins
  *   outlives  a handler outside of the worker is not killed when its lock has ended
  *   tokens    a run has a higher token than all that ended before it at its place
+ *   terms     a task begins while another runs that its locks do not keep apart
  *   serial    two runs of a class that is one at a time, for one worker
  *   enough    more runs for a worker than it was to take
  *   share     more runs for one worker than its class may have
@@ -30,6 +31,7 @@ struct run {
     uint64_t token;
     unsigned place;
     bool is_last, is_recovered; /* another process may claim its task */
+    bool has_other_terms;       /* its worker */
     bool is_forced;             /* an operator may take its lock away */
     bool is_late;               /* its lock had ended when it was checked last */
     struct instant held_until;  /* when it ended: when its lock was to end, in true time */
@@ -38,6 +40,8 @@ struct run {
 
 static struct run runs[RUNS_MAX];
 static unsigned run_count;
+static pid_t recovered[RUNS_MAX]; /* workers that others took for dead */
+static unsigned recovered_count;
 static uint64_t highest[FLEET_RESOURCES_MAX][FLEET_LIMIT_MAX + 1]; /* token of those that ended, by place */
 static unsigned forced[FLEET_RESOURCES_MAX];                       /* operators that take its lock away now */
 
@@ -111,6 +115,32 @@ static void run_compare(const struct fleet_task *task, pid_t pid, unsigned place
         play_violated("told", "%s begins while %s runs at its resource untold", task->jid, run->task->jid);
 }
 
+static bool was_recovered(pid_t pid)
+{
+    for (unsigned i = 0; i < recovered_count; i++)
+        if (recovered[i] == pid)
+            return true;
+    return false;
+}
+
+/* Locks of one prefix exclude nothing of another; of one class some tasks lock what others do not. A worker that others
+ * took for dead may run on until it learns of it, and a queue node that forgot does not know who serves. */
+static void terms_check(const struct fleet_task *task, pid_t pid)
+{
+    const struct fleet_worker *worker = fleet_worker_of(pid);
+    if (fleet.terms == TERMS_ARE_THE_SAME || worker == NULL || fleet.was_rolled_back || was_recovered(pid))
+        return;
+    for (unsigned i = 0; i < run_count; i++) {
+        const struct run *run = &runs[i];
+        bool is_apart = fleet.terms == TERMS_OF_ANOTHER_PREFIX
+                            ? task->resource_count > 0 && run->task->resource_count > 0
+                            : task->kind == CLASS_WORK && run->task->kind == CLASS_WORK;
+        if (goes_on(run) && !run->is_recovered && is_apart && run->has_other_terms != worker->has_other_terms)
+            play_violated("terms", "%s begins in process %d while %s runs by other terms in %d", task->jid, (int)pid,
+                          run->task->jid, (int)run->pid);
+    }
+}
+
 bool fleet_judge_runs_for(pid_t pid)
 {
     for (unsigned i = 0; i < run_count; i++)
@@ -172,11 +202,14 @@ void fleet_judge_begun(struct fleet_task *task, const struct hf_job *job)
     task->successor_since = (struct instant){0};
     if (task->kind == CLASS_ONCE && task->begun > 1 + task->snoozed && !task->is_unwanted && !task->was_forgotten)
         play_violated("once", "%s begins for the second time", task->jid);
-    if (job->resource_count != task->resource_count)
+    const struct fleet_worker *worker = fleet_worker_of(worker_pid(process_current()));
+    bool has_other_terms = worker != NULL && worker->has_other_terms;
+    if (worker != NULL && job->resource_count != fleet_locks_of(task, has_other_terms))
         play_violated("unlocked", "%s begins with %u locks", task->jid, job->resource_count);
     for (unsigned i = 0; i < run_count; i++)
         run_compare(task, worker_pid(process_current()), job->place, &runs[i]);
     programs_compare(task, job->place);
+    terms_check(task, worker_pid(process_current()));
     share_check(task, worker_pid(process_current()));
     enough_check(task, worker_pid(process_current()));
     if (task->comes_late)
@@ -201,6 +234,7 @@ void fleet_judge_begun(struct fleet_task *task, const struct hf_job *job)
                                          .pid = worker_pid(process_current()),
                                          .token = token,
                                          .place = job->place,
+                                         .has_other_terms = has_other_terms,
                                          .is_forced = is_forced};
 }
 
@@ -317,6 +351,8 @@ void fleet_judge_left(const struct fleet_task *task)
 
 void fleet_judge_recovered(pid_t pid)
 {
+    if (recovered_count < RUNS_MAX && !was_recovered(pid))
+        recovered[recovered_count++] = pid;
     for (unsigned i = 0; i < run_count; i++)
         runs[i].is_recovered |= runs[i].pid == pid && runs[i].left_at.ns == 0;
 }

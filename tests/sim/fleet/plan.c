@@ -181,6 +181,8 @@ static void terms_draw(uint64_t seed)
     fleet.max_tasks = chance_pick(&chance, 8) == 0 ? 1 + chance_pick(&chance, 20) : 0;
     if (fleet.has_no_locks)
         fleet.resource_count = 0;
+    if (!fleet.has_no_locks && !fleet.has_operators && fleet.limit == 1 && chance_pick(&chance, 6) == 0)
+        fleet.terms = 1 + chance_pick(&chance, TERMS_OF_ANOTHER_TEMPLATE);
 }
 
 void fleet_plan(uint64_t seed)

@@ -2,6 +2,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/invariant.h"
 #include "base/memory.h"
@@ -84,13 +85,31 @@ void fleet_stop(struct fleet_worker *worker)
 
 /* --- the process -------------------------------------------------------------------------------------------------- */
 
+/* A template makes tasks lock that name nothing. */
+unsigned fleet_locks_of(const struct fleet_task *task, bool has_other_terms)
+{
+    bool is_made = has_other_terms && fleet.terms == TERMS_OF_ANOTHER_TEMPLATE && task->kind == CLASS_WORK;
+    return is_made && task->resource_count == 0 ? 1 : task->resource_count;
+}
+
+static void config_write(bool has_other_terms, struct buffer *out)
+{
+    static const char *const places[] = {NULL, "lock = { ", "class = \"work\"; "};
+    static const char *const more[] = {NULL, "prefix = \"other:\"; ", "resource = \"made\"; "};
+    const char *place = has_other_terms ? strstr(fleet.config, places[fleet.terms]) : fleet.config;
+    size_t before = (size_t)(place - fleet.config) + (has_other_terms ? strlen(places[fleet.terms]) : 0);
+    buffer_append(out, fleet.config, before);
+    buffer_append_text(out, has_other_terms ? more[fleet.terms] : "");
+    buffer_append_text(out, fleet.config + before);
+}
+
 static void worker_live(const struct fleet_worker *worker, bool drains)
 {
     struct findings findings = {0};
     struct buffer text = {0};
     struct zygote zygote;
     bool abandoned = false, is_limited = worker->number == 0 && worker->lives == 1;
-    buffer_format(&text, "%s", fleet.config);
+    config_write(worker->has_other_terms, &text);
     struct config *config = config_read_written(&text, &findings);
     if (config == NULL || findings.errors > 0)
         findings_print(&findings, stderr);
@@ -130,6 +149,8 @@ static void start(struct fleet_worker *worker, void (*main)(void *argument))
     worker->late_claims = 0;
     worker->ending_ns = worker->idle_ns = 0;
     snprintf(name, sizeof name, "worker%u.%u", worker->number, ++worker->lives);
+    worker->has_other_terms = fleet.terms != TERMS_ARE_THE_SAME && chance_pick(&fleet.chance, 2) == 0;
+    play_count("workers with other terms", worker->has_other_terms);
     worker->process = process_start(worker->host, name, main, worker);
 }
 
