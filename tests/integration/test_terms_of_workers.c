@@ -1,0 +1,105 @@
+/* Two workers of the built program with terms that break exclusion: the second waits, says so everywhere, and begins by
+ * itself when the first has ended. */
+#include "tests/support/test.h"
+
+#include <string.h>
+
+#include "tests/support/one_fleet.h"
+#include "tests/support/program_run.h"
+
+static const struct fleet_setup ours, theirs = {.lock = "ttl = \"2s\"; prefix = \"other:\";"};
+
+static long long announced(void)
+{
+    return fleet_number(&fleet, "EVAL \"local count = 0 for _, identity in ipairs(redis.call('ZRANGE', "
+                                "'hf:2:processes', 0, -1)) do count = count + redis.call('HEXISTS', "
+                                "'hf:2:process:' .. identity, 'terms') end return count\" 0");
+}
+
+/* Until it has said by which terms it runs. */
+static unsigned start(const struct fleet_setup *setup)
+{
+    long long before = announced();
+    unsigned worker = fleet_work(&fleet, setup);
+    test_await(announced() == before + 1);
+    return worker;
+}
+
+/* With the configuration of a worker. */
+static void assert_says(const char *command, unsigned worker, int exit_code, const char *text)
+{
+    char line[PRIVATE_DIRECTORY_MAX + 64];
+    snprintf(line, sizeof line, "%s -c %s/%s.conf", command, fleet.directory, fleet.workers[worker].name);
+    struct program_result result = program_run(line);
+    if (result.exit_code != exit_code || strstr(result.out, text) == NULL)
+        fail_msg("%s: exit code %d, without \"%s\": %s%s", command, result.exit_code, text, result.out, result.error);
+    program_result_free(&result);
+}
+
+static void push_guarded(const char *jid, unsigned milliseconds)
+{
+    fleet_push(&fleet, "{\"class\":\"guarded\",\"args\":[%u],\"jid\":\"%s\",\"resource\":\"r\"}", milliseconds, jid);
+}
+
+TEST(a_worker_with_another_prefix_waits_until_the_last_with_the_former_has_ended)
+{
+    push_guarded("one", 1000);
+    unsigned first = start(&ours);
+    test_await(fleet_noted(&fleet, "begin one") == 1);
+    unsigned second = start(&theirs);
+    test_await(fleet_logged(&fleet, second, "terms_wait reason=\"locks: in lock group "));
+    assert_true(fleet_logged(&fleet, second, "below \\\"other:\\\" in "));
+    push_guarded("two", 0);
+    test_await(fleet_noted(&fleet, "end two") == 1);
+    assert_says("status --check", first, 1, "not well: locks: in lock group ");
+    assert_says("doctor --json", first, 1, "\"id\":\"terms-break\"");
+    fleet_signal(&fleet, first, SIGTSTP); /* it may still run tasks */
+    push_guarded("three", 0);
+    test_await(fleet_logged(&fleet, second, "terms_wait"));
+    assert_int_equal(fleet_noted(&fleet, "begin three"), 0);
+    one_fleet_stop(first);
+    test_await(fleet_noted(&fleet, "end three") == 1);
+    assert_true(fleet_logged(&fleet, second, "terms_served"));
+    one_fleet_stop(second);
+    assert_int_equal(fleet_left(&fleet), 0);
+}
+
+TEST(a_class_that_locks_something_else_waits_and_others_are_served)
+{
+    static const struct fleet_setup made = {.classes = "{ class = \"guarded\"; resource = \"made:{0}\"; }"};
+    unsigned first = start(&ours);
+    unsigned second = start(&made);
+    test_await(fleet_logged(&fleet, second, "terms_wait reason=\"class guarded: a lock on "));
+    fleet_signal(&fleet, first, SIGTSTP);
+    test_await(fleet_logged(&fleet, first, "worker_quiet"));
+    push_guarded("one", 0);
+    fleet_push(&fleet, "{\"class\":\"note\",\"args\":[],\"jid\":\"other\"}");
+    test_await(fleet_noted(&fleet, "end other") == 1);
+    assert_int_equal(fleet_noted(&fleet, "begin one"), 0);
+    one_fleet_stop(first);
+    test_await(fleet_noted(&fleet, "end one") == 1);
+    one_fleet_stop(second);
+}
+
+TEST(check_warns_of_what_a_worker_would_wait_for)
+{
+    unsigned first = start(&ours);
+    fleet_configure(&fleet, first, &theirs);
+    assert_says("check --json", first, 0, "\"warnings\":[\"locks: in lock group ");
+    fleet_configure(&fleet, first, &ours);
+    assert_says("status --check", first, 0, "well: ");
+    one_fleet_stop(first);
+}
+
+TEST(terms_that_only_disturb_are_told)
+{
+    unsigned first = start(&ours);
+    unsigned second = start(&(struct fleet_setup){.classes = "{ class = \"guarded\"; max_hold = \"1m\"; }"});
+    test_await(fleet_logged(&fleet, second, "terms_differ reason=\"class guarded: mode "));
+    assert_says("status", first, 0, "warning: class guarded: mode ");
+    assert_says("doctor --json", first, 0, "\"id\":\"terms-differ\"");
+    one_fleet_stop(first);
+    one_fleet_stop(second);
+}
+
+RUN_FLEET_TESTS
