@@ -49,6 +49,7 @@ static const struct {
     KEY(queue_prefix, "queue:"),
     KEY(iteration_prefix, "it-"),
     KEY(processes, QUEUE_SCHEME "processes"),
+    KEY(walked, QUEUE_SCHEME "walked"),
     KEY(cancels, QUEUE_SCHEME "cancels"),
     KEY(periodic, QUEUE_SCHEME "periodic"),
     OF_PROCESS(process, QUEUE_SCHEME "process:", ""),
@@ -73,9 +74,6 @@ static const struct {
     KEY(unserved, QUEUE_SCHEME "unserved"),
     KEY(unserved_prefix, QUEUE_SCHEME "unserved:"),
     KEY(meeting_prefix, QUEUE_SCHEME "meeting:"),
-    KEY(former_processes, "hf:processes"),
-    KEY(former_claims_prefix, "hf:claims:"),
-    KEY(former_bell_prefix, "hf:bell:"),
     KEY(producer_prefix, QUEUE_SCHEME "producer:"),
     KEY(result_prefix, QUEUE_SCHEME "result:"),
 };

@@ -28,7 +28,7 @@ struct queue_keys {
     char *queue_prefix;       /* "queue:" */
     char *iteration_prefix;   /* "it-" */
     /* ours */
-    char *processes, *cancels, *periodic;
+    char *processes, *walked, *cancels, *periodic;
     char *process, *calls; /* of this process */
     char *beat;            /* of this process: "hf:2:beat:IDENTITY" */
     char *heard;           /* of this process: "hf:2:heard:IDENTITY" */
@@ -53,8 +53,6 @@ struct queue_keys {
     char *unserved, *unserved_prefix; /* "hf:2:unserved", and with ":CLASS" */
     char *heirs;                      /* "hf:2:heirs" */
     char *meeting_prefix;             /* "hf:2:meeting:": of the hosts of a dry run, in its space */
-    /* of workers of scheme 1, which had no leases; only commands for operators read them */
-    char *former_processes, *former_claims_prefix, *former_bell_prefix;
     char *space;
 };
 

@@ -103,6 +103,7 @@ struct queue *queue_create(struct loop *loop, const struct queue_options *option
     queue->retried_calls.node = queue->node;
     blocking_claims_create(queue);
     process_lease_create(queue);
+    unlisted_create(queue);
     return queue;
 }
 
@@ -111,6 +112,7 @@ void queue_destroy(struct queue *queue)
     loop_hook_cancel(&queue->gather);
     loop_timer_clear(queue->loop, &queue->gather_rest);
     loop_timer_clear(queue->loop, &queue->leave_timer);
+    unlisted_stop(queue);
     process_lease_destroy(queue);
     blocking_claims_destroy(queue);
     redis_node_destroy(queue->node);
@@ -234,6 +236,7 @@ void queue_leave(struct queue *queue, struct instant deadline, void (*done)(void
     queue->settle_by = instant_after(deadline, -instant_since(loop_now(queue->loop), deadline) / 2);
     enlist_stop(queue); /* it must not list the process again afterwards */
     process_lease_stop(queue);
+    unlisted_stop(queue);
     loop_timer_init(&queue->leave_timer, leave_look);
     leave_look(&queue->leave_timer);
 }

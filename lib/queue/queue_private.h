@@ -1,6 +1,6 @@
 /* Private to lib/queue: queue.c (the start and the end), claim.c (the claim script), claim_slots.c (what slots hold),
  * moves.c (of single tasks), blocking_claim.c (waking), enlist.c, process_lease.c, waiting.c (for locks), recovery.c
- * (of dead processes). */
+ * (of dead processes), unlisted.c (of processes in no list). */
 #ifndef QUEUE_QUEUE_PRIVATE_H
 #define QUEUE_QUEUE_PRIVATE_H
 
@@ -137,6 +137,11 @@ struct queue {
         unsigned slot;
         unsigned char next[CLAIM_ID_BYTES];
     } strayed;
+    struct {
+        struct loop_timer timer;
+        struct redis_call call;
+        char cursor[24]; /* "" = no walk is under way */
+    } unlisted;
 };
 
 static inline struct queue *retried_call_queue(const struct retried_call *retried_call)
@@ -220,5 +225,9 @@ void recovery_destroy(struct recovery *recovery);
 /* `dead` is an array of identities; nothing happens while a recovery is under way. */
 void recovery_start(struct recovery *recovery, const struct redis_reply *dead);
 void recovery_stop(struct recovery *recovery);
+
+/* unlisted.c */
+void unlisted_create(struct queue *queue);
+void unlisted_stop(struct queue *queue);
 
 #endif

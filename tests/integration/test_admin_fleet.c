@@ -325,6 +325,20 @@ TEST(queues_tell_who_serves_them)
                                     "lonely       1        ?          0\n");
 }
 
+/* Names that no queue can have hide none, and as many as there are, are told. */
+TEST(many_queues_and_a_long_name_hide_none)
+{
+    given("EVAL \"for i = 1, 12000 do redis.call('SADD', 'queues', 'q' .. i) end "
+          "redis.call('SADD', 'queues', string.rep('n', 600)) redis.call('LPUSH', 'queue:q12000', 'x')\" 0");
+    admin("status");
+    assert_int_equal(result.exit_code, 0);
+    assert_contains(result.out, "q12000");
+    assert_contains(result.error, "1 name of more than 512 bytes in queues or paused");
+    admin("queues", "--json");
+    assert_contains(result.out, "{\"name\":\"q12000\",\"length\":1,");
+    assert_contains(result.error, "1 name of more than 512 bytes");
+}
+
 TEST(a_queue_is_deleted_only_when_somebody_is_sure)
 {
     given("SADD queues old kept");

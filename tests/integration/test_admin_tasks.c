@@ -113,39 +113,33 @@ static void given_claims(void)
     given_lease("h:1:a", 600);
     given_lease("h:2:b", -100);
     given("HSET hf:2:process:h:1:a queues q 1 0123456789abcdef");
-    given("EVAL \"for i = 1, 2 do redis.call('HSET', KEYS[i], '0', '0123456789abcdefq\\\\n' .. ARGV[i]) end "
-          "redis.call('HSET', KEYS[3], '3', '0123456789abcdefq\\\\n' .. ARGV[3], '4', '0123456789abcdef')\" "
-          "3 hf:2:process:h:1:a hf:2:process:h:2:b hf:claims:old:1:x " TASK("c1", "") " " TASK("c2", "") " " TASK("o1",
-                                                                                                                  ""));
+    given("EVAL \"for i = 1, 2 do redis.call('HSET', KEYS[i], '0', '0123456789abcdefq\\\\n' .. ARGV[i]) end\" "
+          "2 hf:2:process:h:1:a hf:2:process:h:2:b " TASK("c1", "") " " TASK("c2", ""));
     given("HSET hf:2:process:h:2:b queues \"p\\nq\"");
     given("LPUSH hf:2:bell:h:2:b:q " TASK("c3", ""));
-    given("SADD hf:processes old:1:x");
     given("SADD queues q");
-    given("LPUSH hf:bell:old:1:x:q " TASK("o2", ""));
 }
 
-TEST(claims_are_listed_by_process_with_those_of_the_previous_version)
+TEST(claims_are_listed_by_process)
 {
     char cursor[128];
     given_claims();
     admin_good("tasks", "list", "claims");
-    assert_string_equal(result.out, "PROCESS  STATE                    SLOT  QUEUE  JID  CLASS\n"
-                                    "h:1:a    alive                       0  q      c1   echo\n"
-                                    "h:2:b    lease ended                 0  q      c2   echo\n"
-                                    "h:2:b    lease ended              bell  q      c3   echo\n"
-                                    "old:1:x  of the previous version     3  q      o1   echo\n"
-                                    "old:1:x  of the previous version  bell  q      o2   echo\n");
+    assert_string_equal(result.out, "PROCESS  STATE        SLOT  QUEUE  JID  CLASS\n"
+                                    "h:1:a    alive           0  q      c1   echo\n"
+                                    "h:2:b    lease ended     0  q      c2   echo\n"
+                                    "h:2:b    lease ended  bell  q      c3   echo\n");
     admin_good("tasks", "list", "claims", "--limit", "2", "--json");
     assert_contains(result.out, "{\"place\":\"claims\",\"in_queue\":\"q\",\"identity\":\"h:1:a\",\"slot\":\"0\","
-                                "\"scheme\":2,\"process_alive\":true,\"jid\":\"c1\"");
+                                "\"process_alive\":true,\"jid\":\"c1\"");
     assert_contains(result.out, "\"jid\":\"c3\""); /* a process comes whole */
-    assert_lacks(result.out, "\"jid\":\"o1\"");
+    admin_good("tasks", "list", "claims", "--limit", "1", "--json");
+    assert_lacks(result.out, "\"jid\":\"c2\"");
     cursor_take(cursor);
-    assert_string_equal(cursor, "2:h:2:b");
+    assert_string_equal(cursor, "h:1:a");
     given("ZREM hf:2:processes h:2:b");
     admin_good("tasks", "list", "claims", "--json", "--cursor", cursor);
-    assert_contains(result.out, "\"identity\":\"old:1:x\",\"slot\":null,\"scheme\":1,\"process_alive\":false");
-    assert_lacks(result.out, "\"jid\":\"c");
+    assert_lacks(result.out, "\"jid\":\"c1\"");
 }
 
 TEST(filters_look_through_a_bounded_number_of_entries)
@@ -292,24 +286,21 @@ TEST(each_named_task_gets_its_answer)
     given_claims();
     given("ZADD retry 9 " TASK("r", ",\"queue\":\"clash\"") " 8 nonsense");
     given("SET queue:clash foreign");
-    admin("tasks", "retry", "c1", "c2", "c3", "o1", "o2", "r", "8-", "none", "--json");
+    admin("tasks", "retry", "c1", "c2", "c3", "r", "8-", "none", "--json");
     assert_int_equal(result.exit_code, 1);
     assert_string_equal(result.out, "{\"verb\":\"retry\",\"results\":["
                                     "{\"id\":\"c1\",\"place\":\"claims\",\"result\":\"process_alive\"},"
                                     "{\"id\":\"c2\",\"place\":\"claims\",\"result\":\"done\"},"
                                     "{\"id\":\"c3\",\"place\":\"claims\",\"result\":\"done\"},"
-                                    "{\"id\":\"o1\",\"place\":\"claims\",\"result\":\"done\"},"
-                                    "{\"id\":\"o2\",\"place\":\"claims\",\"result\":\"done\"},"
                                     "{\"id\":\"r\",\"place\":\"retry\",\"result\":\"clash\"},"
                                     "{\"id\":\"8-\",\"place\":\"retry\",\"result\":\"unfit\"},"
                                     "{\"id\":\"none\",\"place\":null,\"result\":\"not_found\"}],"
-                                    "\"done\":4,\"gone\":0,\"refused\":4}\n");
+                                    "\"done\":2,\"gone\":0,\"refused\":4}\n");
     assert_contains(result.error, "c1: runs in h:1:a, which is alive; `holdfast cancel` ends it there");
-    assert_reply(server, "4", "LLEN queue:q");
+    assert_reply(server, "2", "LLEN queue:q");
     assert_reply(server, "1", "HEXISTS hf:2:process:h:1:a 0");
     assert_reply(server, "0", "HEXISTS hf:2:process:h:2:b 0");
-    assert_reply(server, "0", "EXISTS hf:2:bell:h:2:b:q hf:bell:old:1:x:q");
-    assert_reply(server, "4", "HKEYS hf:claims:old:1:x");
+    assert_reply(server, "0", "EXISTS hf:2:bell:h:2:b:q");
 }
 
 TEST(tasks_are_buried_and_deleted_from_everywhere)
@@ -394,8 +385,8 @@ TEST(all_claims_of_the_gone_go_back_and_those_of_the_living_stay)
     given_claims();
     admin("tasks", "retry", "--all", "--place", "claims", "--yes");
     assert_int_equal(result.exit_code, 1);
-    assert_string_equal(result.out, "4 tasks put back, 1 stay where they are\n");
-    assert_reply(server, "4", "LLEN queue:q");
+    assert_string_equal(result.out, "2 tasks put back, 1 stay where they are\n");
+    assert_reply(server, "2", "LLEN queue:q");
     assert_reply(server, "1", "HEXISTS hf:2:process:h:1:a 0");
 }
 

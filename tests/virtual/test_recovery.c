@@ -107,6 +107,51 @@ TEST(what_comes_late_to_a_dead_process_is_found_by_a_second_look)
     wait_places("queue:a late\nqueue:a " TASK("j1"));
 }
 
+/* The list of processes is gone, and with it who died; what they had claimed is not. */
+TEST(the_claims_of_a_process_in_no_list_are_recovered)
+{
+    start_leased(&probe, "a b");
+    push_task("a", "j1");
+    claim_task(&probe, 0);
+    free(redis_server_command(server, "LPUSH hf:2:bell:%s:b rung", probe.identity));
+    free(redis_server_command(server, "LPUSH hf:2:bell:gone:7:x:c:d alone"));
+    queue_probe_stop(&probe);
+    assert_reply(server, "1", "DEL hf:2:processes");
+    start_leased(&other, "unserved");
+    wait_places("queue:a " TASK("j1") "\nqueue:b rung\nqueue:c:d alone");
+}
+
+TEST(a_living_process_that_is_in_no_list_keeps_its_claims)
+{
+    start_leased(&probe, "a");
+    push_task("a", "j1");
+    claim_task(&probe, 0);
+    assert_reply(server, "1", "DEL hf:2:processes");
+    start_leased(&other, "unserved");
+    for (unsigned i = 0; i < 5; i++) {
+        loop_for(loop, LEASE_NS);
+        assert_reply(server, "1", "EXISTS hf:2:process:%s", probe.identity);
+        assert_reply(server, "0", "LLEN queue:a");
+    }
+    assert_int_equal(queue_counters(other.queue)->recovered, 0);
+}
+
+/* One walk for all: a process that starts beside others does not look through the keys again. */
+TEST(a_fleet_looks_for_processes_in_no_list_once_in_an_hour)
+{
+    start_leased(&probe, "a");
+    loop_for(loop, 3 * LEASE_NS);
+    assert_in_range(queue_probe_number(server, "TTL hf:2:walked"), 3590, 3600);
+    free(redis_server_command(server, "LPUSH hf:2:bell:gone:7:x:c alone"));
+    start_leased(&other, "unserved");
+    loop_for(loop, 5 * LEASE_NS);
+    assert_reply(server, "0", "LLEN queue:c");
+    free(redis_server_command(server, "DEL hf:2:walked"));
+    queue_probe_stop(&other);
+    start_leased(&other, "unserved");
+    wait_places("queue:c alone");
+}
+
 TEST(texts_that_are_no_tasks_are_recovered_without_a_count)
 {
     start_leased(&other, "unserved");

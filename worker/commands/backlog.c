@@ -9,17 +9,41 @@
 
 enum { ASKED_AT_ONCE = 100, ASKED_OF_EACH = 3, NAME_MAX_SHOWN = 512 };
 
+/* SSCAN may tell a name twice, and both sets may have it: names_settle sees to that. */
 static void name_add(struct backlog *backlog, const struct redis_reply *name, bool is_listed)
 {
-    for (size_t i = 0; i < backlog->count; i++)
-        if (strcmp(backlog->items[i].name, name->bytes) == 0)
-            return;
-    if (backlog->count == BACKLOG_MAX || name->length > NAME_MAX_SHOWN) {
-        backlog->is_cut = true;
+    if (name->length > NAME_MAX_SHOWN) {
+        backlog->long_names++;
         return;
     }
-    backlog->items = memory_resize(backlog->items, backlog->count + 1, sizeof *backlog->items);
+    if (backlog->count == backlog->capacity) {
+        backlog->capacity = 2 * backlog->capacity + 64;
+        backlog->items = memory_resize(backlog->items, backlog->capacity, sizeof *backlog->items);
+    }
     backlog->items[backlog->count++] = (struct backlog_queue){.name = memory_text(name->bytes), .is_listed = is_listed};
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const struct backlog_queue *left = a, *right = b;
+    return strcmp(left->name, right->name);
+}
+
+static void names_settle(struct backlog *backlog)
+{
+    size_t kept = 0;
+    if (backlog->count > 0)
+        qsort(backlog->items, backlog->count, sizeof *backlog->items, by_name);
+    for (size_t i = 0; i < backlog->count; i++) {
+        struct backlog_queue *queue = &backlog->items[i], *before = kept > 0 ? &backlog->items[kept - 1] : NULL;
+        if (before == NULL || strcmp(before->name, queue->name) != 0) {
+            backlog->items[kept++] = *queue;
+            continue;
+        }
+        before->is_listed |= queue->is_listed;
+        free(queue->name);
+    }
+    backlog->count = kept;
 }
 
 /* A key that holds something else is not the end: the rest can still be shown. */
@@ -36,7 +60,8 @@ static void names_read(struct backlog *backlog, struct console *console, bool is
         snprintf(cursor, sizeof cursor, "%s", reply->elements[0].bytes);
         for (size_t i = 0; i < reply->elements[1].count; i++)
             name_add(backlog, &reply->elements[1].elements[i], is_listed);
-    } while (strcmp(cursor, "0") != 0 && !backlog->is_cut);
+    } while (strcmp(cursor, "0") != 0 && backlog->count < BACKLOG_MAX);
+    backlog->is_cut |= strcmp(cursor, "0") != 0;
 }
 
 static void ask_about(struct console *console, const char *name)
@@ -111,20 +136,13 @@ void backlog_growth_read(struct backlog *backlog, struct console *console, long 
     }
 }
 
-static int by_name(const void *a, const void *b)
-{
-    const struct backlog_queue *left = a, *right = b;
-    return strcmp(left->name, right->name);
-}
-
 int backlog_read(struct backlog *backlog, struct console *console)
 {
     *backlog = (struct backlog){.count = 0};
     names_read(backlog, console, true);
     names_read(backlog, console, false);
+    names_settle(backlog);
     details_read(backlog, console);
-    if (backlog->count > 0)
-        qsort(backlog->items, backlog->count, sizeof *backlog->items, by_name);
     return console->code;
 }
 
@@ -145,6 +163,18 @@ void backlog_complain(const struct backlog *backlog, struct console *console)
     if (!backlog->knows_paused)
         console_complain(console, "the key %s holds no set: which queues are paused is not known",
                          console->keys.paused);
+    backlog_complain_cut(backlog, console);
+}
+
+void backlog_complain_cut(const struct backlog *backlog, struct console *console)
+{
+    if (backlog->is_cut)
+        console_complain(console, "there are more queues than the %zu that were looked at", backlog->count);
+    if (backlog->long_names > 0)
+        console_complain(console,
+                         "%zu name%s of more than %d bytes in %s or %s, which can be no queue%s: left out (SREM it)",
+                         backlog->long_names, backlog->long_names == 1 ? "" : "s", NAME_MAX_SHOWN, console->keys.queues,
+                         console->keys.paused, backlog->long_names == 1 ? "" : "s");
 }
 
 void backlog_free(struct backlog *backlog)

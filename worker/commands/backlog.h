@@ -25,21 +25,23 @@ struct backlog_queue {
 
 struct backlog {
     struct backlog_queue *items; /* by name */
-    size_t count;
-    bool is_cut; /* there are more than BACKLOG_MAX */
+    size_t count, capacity;
+    bool is_cut;       /* there are more, about BACKLOG_MAX were read */
+    size_t long_names; /* that were left out: no queue can have them */
     /* The keys `queues` and `paused` could be read; else names are missing, and is_paused says nothing. */
     bool knows_listed, knows_paused;
 };
 
-enum { BACKLOG_MAX = 10000 };
+enum { BACKLOG_MAX = 1000000 };
 
 /* Every queue that is listed or paused. */
 int backlog_read(struct backlog *backlog, struct console *console); /* console->code */
 /* Afterwards: which queues grow. `done` is what the fleet did in a minute, -1: not known. */
 void backlog_growth_read(struct backlog *backlog, struct console *console, long long done);
 void backlog_free(struct backlog *backlog);
-/* Says on standard error which of the two keys could not be read. */
+/* Says on standard error what could not be read, or was left out. */
 void backlog_complain(const struct backlog *backlog, struct console *console);
+void backlog_complain_cut(const struct backlog *backlog, struct console *console); /* only the latter */
 /* The list "queues", which is null for programs when it is not known which there are; and only its rows. With a fleet:
  * who serves each. */
 void backlog_put(const struct backlog *backlog, const struct fleet *fleet, struct printer *out);

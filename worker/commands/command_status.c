@@ -180,6 +180,7 @@ static int status_once(struct status_command *command, struct console *console)
     struct status status;
     struct health health;
     int code = status_read(&status, console);
+    backlog_complain_cut(&status.backlog, console);
     if (code == EXIT_CODE_OK)
         code = status_ask_locks(&status, console, command->nodes);
     if (code == EXIT_CODE_OK) {

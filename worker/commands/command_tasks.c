@@ -60,11 +60,8 @@ static void queue_cells(const struct task_entry *entry, struct task_view *view, 
 static void claim_cells(const struct task_entry *entry, struct task_view *view, struct printer *out)
 {
     printer_name(out, "PROCESS", NULL, entry->identity);
-    printer_text(out, "STATE", NULL,
-                 entry->scheme == 1 ? "of the previous version"
-                 : entry->is_living ? "alive"
-                                    : "lease ended");
-    printer_style(out, entry->scheme == 1 ? TABLE_WARN : entry->is_living ? TABLE_GOOD : TABLE_BAD);
+    printer_text(out, "STATE", NULL, entry->is_living ? "alive" : "lease ended");
+    printer_style(out, entry->is_living ? TABLE_GOOD : TABLE_BAD);
     printer_text(out, ">SLOT", NULL, entry->slot != NULL ? entry->slot : "bell");
     printer_name(out, "QUEUE", NULL, entry->queue);
     jid_cell(view, out);
@@ -301,12 +298,11 @@ const struct command command_tasks = {
         "there were at the beginning; this asks first, and without a terminal it wants --yes.\n"
         "\n"
         "Claims of a process that is alive stay: `holdfast cancel` ends these tasks. Claims of dead processes are\n"
-        "recovered by the living ones; retry does it when there are none. Processes of the previous version had no\n"
-        "leases, so only you can know that they are gone: their claims are marked, and moved by --place claims.\n"
+        "recovered by the living ones; retry does it when there are none.\n"
         "\n"
         "JSON of list: place, tasks, looked_at, next (the cursor, or null); of a task: place, key and at, or in_queue "
         "and\n"
-        "position, or identity, slot, scheme and process_alive; jid, class, queue, created_at, enqueued_at, "
+        "position, or identity, slot and process_alive; jid, class, queue, created_at, enqueued_at, "
         "retry_count,\n"
         "error_class, error_message, task (as it is). `show` adds error_backtrace, recoveries, iteration\n"
         "(progress and runs of a task that reports some), has_result (an earlier run of the jid left one), and\n"

@@ -334,10 +334,6 @@ static const struct doctor_kind due_invalid = {
 static const struct doctor_kind dead_invalid = {
     "invalid-in-dead", DOCTOR_WARNING, "Somebody pushes texts that are no tasks; nobody will run them.",
     "`holdfast tasks list dead --class hf.invalid` shows them and why; mend who pushes them."};
-static const struct doctor_kind former_claims = {
-    "claims-of-the-previous-version", DOCTOR_ERROR,
-    "A worker of the previous version was killed while it ran these tasks. It had no lease, so nobody recovers them.",
-    "When no worker of the previous version runs any more: `holdfast tasks retry --all --place claims`."};
 static const struct doctor_kind key_clash = {
     "key-clash", DOCTOR_ERROR, "A key that every worker needs holds something of another kind: moves to it fail.",
     "Find out who writes this key, rename or delete it; or use another database."};
@@ -351,7 +347,7 @@ struct sample {
     struct doctor *doctor;
     enum task_place place;
     struct task_view view;
-    unsigned long long looked, invalid, former;
+    unsigned long long looked, invalid;
     char *unserved[NAMES_MAX]; /* queues */
     size_t unserved_count;
 };
@@ -368,10 +364,6 @@ static void unserved_note(struct sample *sample, const char *queue)
 static void entry_take(struct sample *sample, const struct task_entry *entry)
 {
     sample->looked++;
-    if (entry->place == TASK_IN_CLAIMS) {
-        sample->former += entry->scheme == 1;
-        return;
-    }
     task_view_read(&sample->view, entry->task.bytes, entry->task.length);
     bool is_record = sample->view.is_task && strcmp(sample->view.envelope.class_name, "hf.invalid") == 0;
     sample->invalid += !sample->view.is_task || is_record;
@@ -405,9 +397,6 @@ static void sample_judge(struct sample *sample)
     if (sample->invalid > 0)
         doctor_find(doctor, sample->place == TASK_IN_DEAD ? &dead_invalid : &due_invalid,
                     "%llu of the first %llu entries of %s are no tasks", sample->invalid, sample->looked, place);
-    if (sample->former > 0)
-        doctor_find(doctor, &former_claims, "%llu task%s claimed by processes of the previous version", sample->former,
-                    sample->former == 1 ? " is" : "s are");
     /* Without any worker, every queue is unserved, and that is a finding of its own. */
     bool any = status_serving(&doctor->status) > 0;
     for (size_t i = 0; i < sample->unserved_count; i++) {
@@ -434,7 +423,6 @@ static void kinds_examine(struct doctor *doctor, bool is_fine[TASK_PLACES])
                   {keys->processes, "zset", -1},
                   {keys->cancels, "zset", -1},
                   {keys->contended, "zset", -1},
-                  {keys->former_processes, "set", -1},
                   {keys->processed, "string", -1},
                   {keys->failed, "string", -1}};
     size_t count = sizeof wanted / sizeof wanted[0];
@@ -575,8 +563,9 @@ enum { SCAN_COUNT = 1000, ORPHANS_MAX = 50 };
 
 static const struct doctor_kind orphaned_key = {
     "orphaned-key", DOCTOR_ERROR,
-    "It belongs to a process that is in no list, so nobody recovers it: a task in it runs nowhere.",
-    "Look at it (HGETALL, LRANGE) and push what is in it again; it is left by a restored backup or by deleted keys."};
+    "It belongs to a process that is in no list, as after a restored backup or deleted keys: a task in it runs "
+    "nowhere.",
+    "The workers list the process within an hour, or when the first of them starts, and then recover it."};
 static const struct doctor_kind unknown_key = {
     "unknown-key", DOCTOR_NOTE, "Keys below hf: are Holdfast's; this one is of another version, or of somebody else.",
     "Nothing, when workers of another version run here."};
@@ -625,10 +614,7 @@ static void key_take(struct orphans *orphans, const char *key)
                  {keys->unique_prefix, false, false},
                  {keys->receipt_prefix, false, false},
                  {"hf:2:", false, false},
-                 {"hf:lock:", false, false},
-                 {keys->former_claims_prefix, false, false},
-                 {keys->former_bell_prefix, false, false},
-                 {keys->former_processes, false, false}};
+                 {"hf:lock:", false, false}};
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         if (strncmp(key, known[i].prefix, strlen(known[i].prefix)) != 0)
             continue;

@@ -45,7 +45,7 @@ static struct task_entry *entry_add(struct task_walk *walk)
         walk->entries = memory_resize(walk->entries, walk->capacity, sizeof *walk->entries);
     }
     struct task_entry *entry = &walk->entries[walk->count++];
-    *entry = (struct task_entry){.place = walk->place, .scheme = 2};
+    *entry = (struct task_entry){.place = walk->place};
     return entry;
 }
 
@@ -208,17 +208,13 @@ static void list_advance(struct task_walk *walk, size_t seen)
 
 /* --- claims ------------------------------------------------------------------------------------------------------- */
 
-/* The claims of all processes: of those with leases, and of those of scheme 1, which had none.
- *
- * The processes are listed once, in the order of their names, scheme 1 behind; then each page reads whole processes:
- * the hash of its slots in pieces, and the bells of the queues that it served. A process of scheme 1 did not write
- * down what it served, so all queues are tried for it. */
+/* The claims of all processes. These are listed once, in the order of their names; then each page reads whole processes:
+ * the hash of its slots in pieces, and the bells of the queues that it served. */
 
-enum { PROCESSES_MAX = 10000, QUEUES_TRIED_MAX = 1000 };
+enum { QUEUES_TRIED_MAX = 1000 };
 
 struct task_process {
     char *identity;
-    unsigned scheme;
     bool is_living;
 };
 
@@ -228,63 +224,31 @@ static bool claims_begin(struct task_walk *walk, const char *cursor, struct erro
 {
     if (cursor == NULL)
         return true;
-    if ((cursor[0] != '1' && cursor[0] != '2') || cursor[1] != ':')
-        return error_set(error, "\"%s\" is no cursor of claims, which looks like 2:HOST:PID:NONCE", cursor);
+    if (strchr(cursor, ':') == NULL)
+        return error_set(error, "\"%s\" is no cursor of claims, which looks like HOST:PID:NONCE", cursor);
     walk->queue = memory_text(cursor); /* the place has no queue: it holds the cursor until the processes are known */
     return true;
 }
 
-static void process_add(struct task_walk *walk, const char *identity, unsigned scheme, bool is_living)
+static void process_add(struct task_walk *walk, const char *identity, bool is_living)
 {
-    if (walk->process_count == PROCESSES_MAX)
-        return;
     walk->processes = memory_resize(walk->processes, walk->process_count + 1, sizeof *walk->processes);
     walk->processes[walk->process_count++] =
-        (struct task_process){.identity = memory_text(identity), .scheme = scheme, .is_living = is_living};
+        (struct task_process){.identity = memory_text(identity), .is_living = is_living};
 }
 
-static int process_order(unsigned scheme, const char *identity, const struct task_process *other)
+static int by_identity(const void *a, const void *b)
 {
-    if (scheme != other->scheme)
-        return scheme > other->scheme ? -1 : 1;
-    return strcmp(identity, other->identity);
-}
-
-static int by_order(const void *a, const void *b)
-{
-    const struct task_process *left = a;
-    return process_order(left->scheme, left->identity, b);
-}
-
-/* The members of a set, about `most` of them at most: SSCAN reads it in pieces, each of which may come twice. */
-static void set_read(struct task_walk *walk, const char *key, size_t most,
-                     void (*add)(struct task_walk *walk, const char *member, void *context), void *context)
-{
-    char cursor[32] = "0";
-    size_t count = 0;
-    do {
-        const struct redis_reply *reply = console_ask(walk->console, "SSCAN", key, cursor, "COUNT", "500", NULL);
-        if (reply->kind != REDIS_ARRAY || reply->count != 2)
-            break;
-        snprintf(cursor, sizeof cursor, "%s", reply->elements[0].bytes);
-        for (size_t i = 0; i < reply->elements[1].count; i++, count++)
-            add(walk, reply->elements[1].elements[i].bytes, context);
-    } while (strcmp(cursor, "0") != 0 && count < most);
-}
-
-static void former_add(struct task_walk *walk, const char *identity, void *context)
-{
-    (void)context;
-    process_add(walk, identity, 1, false);
+    const struct task_process *left = a, *right = b;
+    return strcmp(left->identity, right->identity);
 }
 
 static void cursor_find(struct task_walk *walk)
 {
     if (walk->queue == NULL)
         return;
-    unsigned scheme = walk->queue[0] == '1' ? 1 : 2;
     while (walk->process_at < walk->process_count &&
-           process_order(scheme, walk->queue + 2, &walk->processes[walk->process_at]) >= 0)
+           strcmp(walk->queue, walk->processes[walk->process_at].identity) >= 0)
         walk->process_at++;
 }
 
@@ -295,11 +259,10 @@ static void processes_read(struct task_walk *walk)
         console_ask(walk->console, "ZRANGE", console->keys.processes, "0", "9999", "WITHSCORES", NULL);
     for (size_t i = 0; reply->kind == REDIS_ARRAY && i + 1 < reply->count; i += 2) {
         struct wall_time end = wall_read(reply->elements[i + 1].bytes);
-        process_add(walk, reply->elements[i].bytes, 2, end.us >= console->now.us);
+        process_add(walk, reply->elements[i].bytes, end.us >= console->now.us);
     }
-    set_read(walk, console->keys.former_processes, PROCESSES_MAX, former_add, NULL);
     if (walk->process_count > 0)
-        qsort(walk->processes, walk->process_count, sizeof *walk->processes, by_order);
+        qsort(walk->processes, walk->process_count, sizeof *walk->processes, by_identity);
     cursor_find(walk);
 }
 
@@ -309,7 +272,6 @@ static struct task_entry *claim_add(struct task_walk *walk, const struct task_pr
 {
     struct task_entry *entry = entry_add(walk);
     entry->identity = process->identity;
-    entry->scheme = process->scheme;
     entry->is_living = process->is_living;
     entry->key = key;
     return entry;
@@ -346,9 +308,7 @@ static void slot_take(struct task_walk *walk, const struct task_process *process
 /* Reads the slots; `names` becomes the queues that the process says it serves, one a line. */
 static void slots_read(struct task_walk *walk, const struct task_process *process, struct buffer *names)
 {
-    const struct queue_keys *keys = &walk->console->keys;
-    const char *prefix = process->scheme == 1 ? keys->former_claims_prefix : keys->process_prefix;
-    const char *key = name_keep(walk, prefix, process->identity, "");
+    const char *key = name_keep(walk, walk->console->keys.process_prefix, process->identity, "");
     size_t first = walk->count;
     char cursor[32] = "0";
     do {
@@ -363,18 +323,12 @@ static void slots_read(struct task_walk *walk, const struct task_process *proces
         for (size_t i = 0; i + 1 < fields->count; i += 2) {
             const char *field = fields->elements[i].bytes, *value = fields->elements[i + 1].bytes;
             bool is_gone = strcmp(field, "gone") == 0 && value[0] != '\0';
-            if (process->scheme == 2 && (is_gone || strcmp(field, "queues") == 0))
+            if (is_gone || strcmp(field, "queues") == 0)
                 buffer_format(names, "%s\n", value + is_gone);
             else
                 slot_take(walk, process, key, first, &fields->elements[i], &fields->elements[i + 1]);
         }
     } while (strcmp(cursor, "0") != 0);
-}
-
-static void queue_add(struct task_walk *walk, const char *name, void *names)
-{
-    (void)walk;
-    buffer_format(names, "%s\n", name);
 }
 
 /* A bell holds at most one task, for a moment; more only by mistake. */
@@ -390,8 +344,7 @@ static void bells_read(struct task_walk *walk, const struct task_process *proces
             continue;
         char *end = name_keep(walk, ":", name, "");
         queues[count] = end + 1;
-        bells[count] = name_keep(walk, process->scheme == 1 ? keys->former_bell_prefix : keys->any_bell_prefix,
-                                 process->identity, end);
+        bells[count] = name_keep(walk, keys->any_bell_prefix, process->identity, end);
         node_client_ask(client, "LRANGE", bells[count++], "-10", "-1", NULL);
     }
     console_run(walk->console);
@@ -411,8 +364,6 @@ static void process_read(struct task_walk *walk, const struct task_process *proc
 {
     struct buffer names = {0};
     slots_read(walk, process, &names);
-    if (process->scheme == 1)
-        set_read(walk, walk->console->keys.queues, QUEUES_TRIED_MAX, queue_add, &names);
     char *copy = memory_text(buffer_text(&names));
     bells_read(walk, process, copy);
     free(copy);
@@ -433,8 +384,7 @@ static void claims_next(struct task_walk *walk, size_t limit)
 static void claims_cursor(const struct task_walk *walk, struct buffer *out)
 {
     if (walk->process_at > 0)
-        buffer_format(out, "%u:%s", walk->processes[walk->process_at - 1].scheme,
-                      walk->processes[walk->process_at - 1].identity);
+        buffer_append_text(out, walk->processes[walk->process_at - 1].identity);
     else if (walk->queue != NULL)
         buffer_append_text(out, walk->queue);
 }

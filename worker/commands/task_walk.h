@@ -51,7 +51,6 @@ struct task_entry {
     const char *identity;  /* of a claim: the process */
     const char *slot;      /* of a claim; NULL: it is in the process's bell */
     struct text_span seen; /* all that stands in the place: the task, or the claim with its id */
-    unsigned scheme;       /* of a claim: 1 has no leases */
     bool is_living;        /* of a claim: the lease of its process runs */
     const char *key;       /* of a claim: where it is */
 };

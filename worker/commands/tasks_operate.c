@@ -111,7 +111,7 @@ static struct operate_place place_of(const struct operation *operation, const st
     place.key = task_place_is_set(entry->place) ? task_place_key(&operation->tasks->console, entry->place) : entry->key;
     if (entry->place == TASK_IN_CLAIMS) {
         place.kind = entry->slot != NULL ? OPERATE_CLAIMS : OPERATE_LIST;
-        place.lease_of = entry->scheme == 2 ? entry->identity : NULL;
+        place.lease_of = entry->identity;
     } else if (entry->place == TASK_IN_QUEUE) {
         place.kind = OPERATE_LIST;
         if (place.list_look < (size_t)entry->position + LOOK_SLACK)

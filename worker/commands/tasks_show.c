@@ -94,7 +94,6 @@ void tasks_place_json(const struct task_entry *entry, const char *jid, struct js
         json_text(json, "in_queue", entry->queue);
         json_text(json, "identity", entry->identity);
         json_text(json, "slot", entry->slot);
-        json_number(json, "scheme", entry->scheme);
         json_truth(json, "process_alive", entry->is_living);
     }
 }
@@ -118,9 +117,7 @@ static void place_print(const struct showing *showing)
         printer_line(out, "place         claimed from queue %s by %s, %s%s, %s", log_quote(entry->queue, queue),
                      log_quote(entry->identity, quoted), entry->slot != NULL ? "slot " : "its bell",
                      entry->slot != NULL ? entry->slot : "",
-                     entry->scheme == 1 ? "a process of the previous version"
-                     : entry->is_living ? "which is alive"
-                                        : "whose lease has ended");
+                     entry->is_living ? "which is alive" : "whose lease has ended");
 }
 
 /* --- what it says ----------------------------------------------------------------------------------------------- */

@@ -1,0 +1,46 @@
+-- One step of a walk through all keys, which lists the processes that have claims and are in no list: the node lost the
+-- list, or got back a part of its data. They are listed with a fresh lease, so one that lives has the time to renew it,
+-- and a dead one is recovered as any other.
+--
+-- KEYS: processes, the mark of the last walk. ARGV: the cursor ('' = a walk may begin), seconds from one walk to the next,
+--       lease in seconds, prefixes of the keys of processes and of bells, how many keys to look at.
+-- Returns the next cursor ('0' = the walk is over, or did not begin), then the identities that were listed.
+--
+-- The fleet walks once in that time. A process that is listed alone walks at once: it may be the first after a loss.
+if ARGV[1] == '' then
+    local alone = redis.call('ZCARD', KEYS[1]) <= 1
+    if not alone and redis.call('EXISTS', KEYS[2]) == 1 then
+        return {'0'}
+    end
+    redis.call('SET', KEYS[2], 1, 'EX', ARGV[2])
+end
+local time = redis.call('TIME')
+local lease = string.format('%.6f', tonumber(time[1]) + tonumber(time[2]) / 1000000 + tonumber(ARGV[3]))
+local answer, pages = {}, redis.call('SCAN', ARGV[1] == '' and '0' or ARGV[1], 'MATCH', 'hf:*', 'COUNT', ARGV[6])
+answer[1] = pages[1]
+
+local function rest_of(key, prefix)
+    return string.sub(key, 1, #prefix) == prefix and string.sub(key, #prefix + 1) or nil
+end
+local function list(identity)
+    if identity and not redis.call('ZSCORE', KEYS[1], identity) then
+        redis.call('ZADD', KEYS[1], lease, identity)
+        answer[#answer + 1] = identity
+    end
+end
+for _, key in ipairs(pages[2]) do
+    local identity, bell = rest_of(key, ARGV[4]), rest_of(key, ARGV[5])
+    if identity and type(redis.pcall('HLEN', key)) == 'number' then
+        list(identity)
+    elseif bell and type(redis.pcall('LLEN', key)) == 'number' then
+        local owner, queue = string.match(bell, '^([^:]*:[^:]*:[^:]*):(.+)$')
+        local process = owner and ARGV[4] .. owner
+        local names = process and redis.pcall('HGET', process, 'queues')
+        if process and type(names) ~= 'table' and not redis.call('ZSCORE', KEYS[1], owner) then
+            -- Recovery looks into the bells of the queues that the process served.
+            redis.call('HSET', process, 'queues', (names and names .. '\n' or '') .. queue)
+            list(owner)
+        end
+    end
+end
+return answer
