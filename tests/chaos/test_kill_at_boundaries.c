@@ -30,14 +30,14 @@ struct point {
 };
 
 static const struct point points[] = {
-    {"orphans", BY_DEATH},  {"recover", BY_DEATH},    {"enlist", BY_WORK},          {"renew_lease", BY_WORK},
-    {"heartbeat", BY_WORK}, {"brpop", BY_WORK},       {"claim", BY_WORK},           {"claim_successor", BY_WORK},
-    {"free", BY_WORK},      {"open", BY_WORK},        {"iteration_begin", BY_WORK}, {"iteration_flush", BY_WORK},
-    {"finish", BY_WORK},    {"finish_with", BY_WORK}, {"postpone@retry", BY_WORK},  {"postpone@dead", BY_WORK},
-    {"park", BY_WORK},      {"due", BY_WORK},         {"promote", BY_WORK},         {"blmove", BY_WORK},
-    {"client", BY_WORK},    {"grant_set", BY_WORK},   {"grant_all_set", BY_WORK},   {"extend", BY_WORK},
-    {"release", BY_WORK},   {"give_back", BY_STOP},   {"leave", BY_STOP},           {"unlink", BY_STOP},
-    {"lmove", BY_RINGS},    {"hdel", BY_SLEEP},       {"confirm", BY_WORK},         {"unserved", BY_WORK},
+    {"orphans", BY_DEATH},      {"recover", BY_DEATH},    {"enlist", BY_WORK},          {"renew_lease", BY_WORK},
+    {"heartbeat", BY_WORK},     {"brpop", BY_WORK},       {"claim", BY_WORK},           {"claim_successor", BY_WORK},
+    {"free", BY_WORK},          {"open", BY_WORK},        {"iteration_begin", BY_WORK}, {"iteration_flush", BY_WORK},
+    {"finish", BY_WORK},        {"finish_with", BY_WORK}, {"postpone@retry", BY_WORK},  {"postpone@dead", BY_WORK},
+    {"park", BY_WORK},          {"due", BY_WORK},         {"promote", BY_WORK},         {"blmove", BY_WORK},
+    {"client", BY_WORK},        {"grant_set", BY_WORK},   {"grant_all_set", BY_WORK},   {"extend", BY_WORK},
+    {"release_quiet", BY_WORK}, {"give_back", BY_STOP},   {"leave", BY_STOP},           {"unlink", BY_STOP},
+    {"lmove", BY_RINGS},        {"hdel", BY_SLEEP},       {"confirm", BY_WORK},         {"unserved", BY_WORK},
 };
 
 enum { POINTS = sizeof points / sizeof points[0], OF_POINTS = POINTS * TASKS, ALL = OF_POINTS + 2 * PAIRS_MAX };

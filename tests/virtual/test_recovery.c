@@ -107,7 +107,7 @@ TEST(what_comes_late_to_a_dead_process_is_found_by_a_second_look)
     wait_places("queue:a late\nqueue:a " TASK("j1"));
 }
 
-/* The list of processes is gone, and with it who died; what they had claimed is not. */
+/* The list of processes is gone, and with it who died; what they had claimed is not: unlisted.lua finds them. */
 TEST(the_claims_of_a_process_in_no_list_are_recovered)
 {
     start_leased(&probe, "a b");
