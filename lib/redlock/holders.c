@@ -10,7 +10,7 @@ enum { RANDOM_DIGITS = 32 };
 struct entry {
     const char *value;
     size_t length;
-    bool is_whole;
+    bool is_whole, is_string;
     int64_t remaining_ms;
 };
 
@@ -24,14 +24,17 @@ static unsigned entry_count(const struct redlock_key_view *key)
 static struct entry entry_at(const struct redlock_key_view *key, unsigned index)
 {
     if (key->reader_count == 0)
-        return (struct entry){key->value, key->length, key->kind == REDLOCK_KEY_VALUE, key->remaining_ms};
+        return (struct entry){key->value, key->length, key->kind == REDLOCK_KEY_VALUE,
+                              key->kind != REDLOCK_KEY_NO_STRING, key->remaining_ms};
     const struct redlock_reader_view *reader = &key->readers[index];
-    return (struct entry){reader->value, reader->length, true, reader->remaining_ms};
+    return (struct entry){reader->value, reader->length, true, true, reader->remaining_ms};
 }
 
-/* A value that was not read to its end equals nothing. */
+/* A value that was not read to its end equals nothing. What is no string is not told apart. */
 static bool is_same(const struct entry *a, const struct entry *b)
 {
+    if (!a->is_string && !b->is_string)
+        return true;
     return a->is_whole && b->is_whole && a->length == b->length && memcmp(a->value, b->value, a->length) == 0;
 }
 

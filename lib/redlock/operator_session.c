@@ -177,9 +177,12 @@ static void answer_take(struct server *server, const struct redis_result *result
     server->is_understood = reply != NULL && server->read(server, reply);
     server->is_refused = !server->is_understood &&
                          (reply != NULL || (result->outcome == REDIS_ERROR && result->error != REDIS_ERROR_DOWN));
+    bool is_cluster = result->outcome == REDIS_ERROR && result->error == REDIS_ERROR_CLUSTER;
     if (!server->is_understood)
         snprintf(server->trouble, sizeof server->trouble, "%s",
-                 reply == NULL ? result->reason : "an answer of another shape than asked for");
+                 is_cluster      ? "it is part of a Redis Cluster; the nodes have to be single masters"
+                 : reply == NULL ? result->reason
+                                 : "an answer of another shape than asked for");
 }
 
 static void was_answered(struct redis_call *call, const struct redis_result *result)

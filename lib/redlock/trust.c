@@ -571,7 +571,8 @@ static const struct {
                              "It is not connected, or not inspected yet. If that lasts, check whether the "
                              "server runs and can be reached."},
     [TRUST_UNREADABLE] = {"unreadable", "The server refuses INFO or the inspecting script: give the user of lock.nodes "
-                                        "the right to run INFO, TIME, GET, SET, DEL and EVALSHA."},
+                                        "the right to run INFO, TIME, GET, SET, DEL and EVALSHA. A member of a Redis "
+                                        "Cluster can be no lock node."},
     [TRUST_NO_GROUP] =
         {"no_group",
          "The lock nodes are no lock group yet: run `holdfast nodes init` once, with all of them up. If they "

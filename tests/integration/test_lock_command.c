@@ -204,6 +204,19 @@ TEST(what_is_wrong_is_said_and_nothing_is_started)
     assert_contains(result.error, "odd");
 }
 
+/* Unless somebody names a ttl, which is then refused. */
+TEST(the_ttl_is_at_most_the_longest_of_the_group)
+{
+    struct lock_cluster other = cluster;
+    lock_cluster_start_group(&cluster, NODES, 2000);
+    nodes_name(NODES);
+    assert_int_equal(lock_run("a", "--", "true"), 0);
+    assert_int_equal(lock_run("--ttl", "3s", "a", "--", "true"), 2);
+    assert_contains(result.error, "max_ttl");
+    lock_cluster_stop(&cluster);
+    cluster = other;
+}
+
 TEST(one_node_will_do_where_it_has_to)
 {
     char node[64];

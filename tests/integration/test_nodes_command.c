@@ -106,6 +106,16 @@ TEST(keys_are_in_the_way)
     assert_unmarked(0);
 }
 
+TEST(members_of_a_cluster_are_refused)
+{
+    struct redis_server *member = redis_server_start(&(struct redis_server_options){.config = "cluster-enabled yes\n"});
+    config_members(port_of(0), port_of(1), redis_server_port(member));
+    nodes("init");
+    assert_refused(1, "lock3: cannot be asked: it is part of a Redis Cluster; the nodes have to be single masters");
+    assert_unmarked(0);
+    redis_server_destroy(member);
+}
+
 TEST(what_is_no_marker_is_told)
 {
     ask(0, "LPUSH " MARKER_KEY " x");

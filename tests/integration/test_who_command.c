@@ -1,6 +1,8 @@
 /* holdfast who, over real lock nodes and a real worker: who holds a lock, and who waits for it. */
 #include "tests/support/holding_fixture.h"
 
+#include "base/buffer.h"
+
 static int who(const char *resource)
 {
     return run_command("who", resource, NULL);
@@ -220,11 +222,56 @@ TEST(what_is_no_lock_is_told)
     given_a_configuration();
     lock_cluster_ask(&fleet.locks, 0, "LPUSH lock:r a");
     lock_cluster_ask(&fleet.locks, 1, "EVAL \"return redis.call('SET', 'lock:r', string.rep('x', 100000))\" 0");
-    assert_int_equal(who("r"), 1);
+    assert_int_equal(who("r"), 0);
+    assert_contains(result.out, "\"r\" is held by no lock, and nobody can lock it.");
     assert_contains(result.out, "something that is no string, and so no lock");
     assert_contains(result.out, "a value of 100000 bytes, which no lock client writes");
-    assert_int_equal(who_json("r"), 1);
+    assert_contains(result.out, "2 of 3 nodes have under its key what is no lock");
+    assert_int_equal(who_json("r"), 0);
+    assert_contains(result.out, "\"state\":\"blocked\"");
     assert_contains(result.out, "\"value\":null,\"value_hex\":null");
+    lock_cluster_ask(&fleet.locks, 0, "DEL lock:r");
+    assert_int_equal(who("r"), 1);
+    assert_contains(result.out, "\"r\" is held by nobody");
+}
+
+/* They are no holders, and they expire as little as each other. */
+TEST(values_without_an_end_block)
+{
+    given_a_configuration();
+    for (unsigned i = 0; i < 3; i++)
+        lock_cluster_ask(&fleet.locks, i, "SET lock:r %u", i);
+    assert_int_equal(who("r"), 0);
+    assert_contains(result.out, "3 of 3 nodes have under its key what is no lock");
+    assert_contains(result.out, "`holdfast unlock --force` deletes it");
+    lock_cluster_ask(&fleet.locks, 0, "EXPIRE lock:r 100");
+    lock_cluster_ask(&fleet.locks, 1, "EXPIRE lock:r 100");
+    assert_int_equal(who("r"), 1);
+    assert_contains(result.out, "\"r\" is held by nobody");
+}
+
+TEST(lock_nodes_will_do)
+{
+    struct buffer list = {0};
+    given_a_configuration();
+    for (unsigned i = 0; i < 3; i++) {
+        lock_cluster_ask(&fleet.locks, i, "HSET r owner 1");
+        buffer_format(&list, "%s127.0.0.1:%u", i > 0 ? "," : "", fleet.locks.nodes[i].port);
+    }
+    setenv("HOLDFAST_LOCK_NODES", buffer_text(&list), 1);
+    program_result_free(&result);
+    result = program_run("who r");
+    assert_int_equal(result.exit_code, 0);
+    assert_contains(result.out, "  nodes    3 of 3, ");
+    program_result_free(&result);
+    result = program_run("unlock r --force");
+    assert_int_equal(result.exit_code, 1);
+    assert_contains(result.out, "lock3: not deleted");
+    assert_lacks(result.out, "could not be told");
+    unsetenv("HOLDFAST_LOCK_NODES");
+    buffer_fini(&list);
+    for (unsigned i = 0; i < 3; i++)
+        lock_cluster_ask(&fleet.locks, i, "DEL r");
 }
 
 /* A jid may be longer than what a worker writes into the value. */

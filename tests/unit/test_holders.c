@@ -116,12 +116,21 @@ TEST(bytes_are_compared_behind_a_nul)
     assert_int_equal(judge(), 2);
 }
 
-/* What is no value is not compared with anything. */
+/* A value that was not read to its end is not compared with anything. */
 TEST(what_was_not_read_is_alone)
 {
-    keys[0].kind = keys[1].kind = REDLOCK_KEY_NO_STRING;
     keys[2].kind = keys[3].kind = REDLOCK_KEY_LONG;
-    assert_int_equal(judge(), 4);
+    assert_int_equal(judge(), 2);
+    assert_null(holders[0].owner);
+}
+
+/* Hashes, lists and the like are shown together: a node each. */
+TEST(what_is_no_string_is_one)
+{
+    keys[0].kind = keys[1].kind = REDLOCK_KEY_NO_STRING;
+    given(2, "a", 100, 0);
+    assert_int_equal(judge(), 2);
+    assert_int_equal(holders[0].nodes, 2);
     assert_null(holders[0].owner);
 }
 

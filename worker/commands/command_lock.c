@@ -75,7 +75,8 @@ static const struct option_row options[] = {
     {OPTION_DURATION, 'w', "wait", "DURATION", "wait in line for at most so long (for ever)", .offset = AT(wait_ns),
      .given = GIVEN(AT(has_wait))},
     {OPTION_FLAG, 0, "no-wait", NULL, "do not wait for a holder", .offset = AT(never_waits)},
-    {OPTION_DURATION, 0, "ttl", "DURATION", "how long the lock stays when its holder has died (lock.ttl: 10s)",
+    {OPTION_DURATION, 0, "ttl", "DURATION",
+     "how long the lock stays when its holder has died (lock.ttl: 10s, or the group's max_ttl if that is less)",
      .offset = AT(ttl_ns), .least = 500 * NS_PER_MS, .most = 60 * NS_PER_S},
     {OPTION_DURATION, 0, "max-hold", "DURATION", "after this time the lock is lost, and COMMAND killed (never)",
      .offset = AT(max_hold_ns), .least = NS_PER_MS},
@@ -153,7 +154,7 @@ static void complain(struct lock_command *self, const char *format, ...)
 static bool state_tell(struct lock_command *self, const char *name, int64_t waited_ns)
 {
     struct buffer out = {0};
-    int64_t left_ns = redlock_validity_left_ns(redlock_lock_validity(self->lock));
+    int64_t left_ns = self->lock != NULL ? redlock_validity_left_ns(redlock_lock_validity(self->lock)) : 0;
     struct json_writer json = event_begin(self, &out, name);
     json_seconds_if(&json, "deadline", left_ns > 0, wall_now().us + left_ns / NS_PER_US);
     json_number(&json, "remaining_ms", left_ns / NS_PER_MS);
@@ -426,6 +427,16 @@ static void complaint_fired(struct loop_timer *timer)
                  &")"[trouble[0] == '\0']);
 }
 
+/* Whoever names no ttl takes what the group allows. */
+static void ttl_fit(struct lock_command *self)
+{
+    struct redlock_group_status status;
+    redlock_group_status_read(self->group, &status);
+    int64_t most_ms = ms_from_ns(status.max_ttl_ns);
+    if (self->ttl_ns == 0 && most_ms > 0 && self->terms.ttl_ms > most_ms)
+        self->terms.ttl_ms = most_ms;
+}
+
 static void lock_ask(struct lock_command *self)
 {
     const struct redlock_request request = {.resources = (const char *const *)self->resources,
@@ -434,6 +445,8 @@ static void lock_ask(struct lock_command *self)
                                             .limit = (unsigned)self->limit,
                                             .shared = self->is_shared,
                                             .leaves_when_busy = self->terms.wait_ms == 0};
+    ttl_fit(self);
+    self->lock = redlock_lock_create(self->group, &self->terms, lock_event, self);
     self->is_asking = true;
     loop_timer_set(self->loop, &self->complaint, loop_after(self->loop, COMPLAINT_NS));
     if (!redlock_lock_acquire(self->lock, &request)) {
@@ -485,7 +498,6 @@ static bool parts_open(struct lock_command *self)
         (void)command_complain(&command_lock, "%s", reason);
         return false;
     }
-    self->lock = redlock_lock_create(self->group, &self->terms, lock_event, self);
     for (int i = 0; i < HOLD_SIGNALS && self->holds; i++)
         if (!is_ignored(heard[i]))
             self->signals[i] = loop_signal_start(self->loop, heard[i], hold_interrupted, self);

@@ -136,6 +136,8 @@ static void telling_print(const struct unlock *unlock)
     char quoted[LOG_QUOTE_MAX];
     for (unsigned i = 0; i < view->holder_count; i++) {
         const char *identity = view->runners[i].identity;
+        if (redlock_nodes_key(view->session.nodes, view->holders[i].node)->kind != REDLOCK_KEY_VALUE)
+            continue; /* no holder */
         if (unlock->telling[i] == TELLING_HEARD)
             printf("#%u, %s, was told that it lost the lock.\n", i + 1, log_quote(identity, quoted));
         else if (unlock->telling[i] == TELLING_NOT_HEARD)
@@ -193,7 +195,11 @@ static int refuse(struct unlock *unlock)
                                 "several of its places are in use, so nothing was done: name one with --place");
     if (is_free(view))
         return console_complain(&view->console, "nobody holds it; with --force, who waits for it would be let go");
-    bool tells = false;
+    bool tells = false, deletes = false;
+    for (unsigned i = 0; i < redlock_nodes_group(view->session.nodes).nodes; i++)
+        deletes |= redlock_nodes_key(view->session.nodes, i)->kind == REDLOCK_KEY_VALUE;
+    if (!deletes && view->state == LOCK_IS_BLOCKED)
+        return console_complain(&view->console, "nothing was done, and --force deletes nothing of this: it is no lock");
     for (unsigned i = 0; i < view->holder_count; i++)
         tells |= may_be_told(view, i);
     return console_complain(&view->console,
@@ -237,9 +243,10 @@ static int take(struct unlock *unlock)
     telling_print(unlock);
     if (!is_free(view))
         taking_print(view);
-    puts(unlock->woke
-             ? "The task that has waited longest for it, if any does, was let go."
-             : "A task that waits for it looks again when its time has come: the queue node could not be asked.");
+    puts(unlock->woke ? "The task that has waited longest for it, if any does, was let go."
+         : view->queue_code != EXIT_CODE_OK
+             ? "A task that waits for it looks again when its time has come: the queue node could not be asked."
+             : "A task that waits for it looks again when its time has come: only lock nodes are named here.");
     return taken_code(unlock, end, code);
 }
 
@@ -276,7 +283,9 @@ const struct command command_unlock = {
         "that compare fencing tokens refuse the old one; others do not. A lock of a process that has died needs none\n"
         "of this: it expires by itself. docs/contention.md has more.\n"
         "\n"
-        "Of a resource with several places in use, name one (--place).\n"
+        "Of a resource with several places in use, name one (--place). What cannot be shown (a hash, a long value) is\n"
+        "no lock, and is left to be deleted by hand. With --node or HOLDFAST_LOCK_NODES (separated by commas) no\n"
+        "configuration is needed; then no holder is told, and no task is let go.\n"
         "\n"
         "Exit status: 0 no lock node has what was shown any more, though the next holder may have the lock by now;\n"
         "1 nobody held it, nothing was done without --force or --place, or what is there cannot be shown;\n"

@@ -52,11 +52,11 @@ static void show(struct lock_view *view, const struct lock_waiters *waiters, lon
 
 static int exit_code_of(const struct lock_view *view)
 {
-    if (!view->has_queue)
+    if (view->queue_code != EXIT_CODE_OK)
         return view->queue_code;
     if (view->state == LOCK_IS_UNKNOWN)
         return EXIT_CODE_TEMPORARY;
-    return view->state == LOCK_IS_HELD ? EXIT_CODE_OK : EXIT_CODE_FAILURE;
+    return lock_view_is_taken(view) ? EXIT_CODE_OK : EXIT_CODE_FAILURE;
 }
 
 static int look(struct lock_view *view, int64_t limit)
@@ -94,19 +94,25 @@ const struct command command_who = {
         "Asks every lock node what it has under the key of the resource, and says who that is: the process, the task,\n"
         "since when, the fencing token, when it expires if nobody extends it, and on how many nodes. A lock is held\n"
         "when a majority of the nodes that vote has one value. What a minority has is left over from a client that\n"
-        "died or gave up, or two that try at this moment: nobody holds it, and it expires. RESOURCE is what tasks\n"
-        "name; the prefix of the configuration is put before it. If several tasks may hold it (`limit` of a class),\n"
-        "each has one of its places: all that are in use are shown, and with --place one of them in full. Of a shared\n"
-        "lock every reader is shown.\n"
+        "died or gave up, or two that try at this moment: nobody holds it, and it expires. It is blocked when\n"
+        "so many nodes have something else under the key (a hash, a value without an end) that nobody can lock it.\n"
+        "\n"
+        "RESOURCE is what tasks name; the prefix of the configuration is put before it. If several tasks may hold it\n"
+        "(`limit` of a class), each has one of its places: all that are in use are shown, and with --place one of\n"
+        "them in full. Of a shared lock every reader is shown.\n"
         "\n"
         "Then the tasks that wait for it, in the order in which they get it: parked ones are woken by the one before\n"
         "them, and LOOKS AGAIN says when they would look by themselves; the others are on their way since that time.\n"
         "A task that locks several resources waits for the one that was refused. Nothing is changed.\n"
         "\n"
-        "Exit status: 0 it is held; 1 nobody holds it, or the command failed, which standard error says; 75 too few\n"
+        "With --node or HOLDFAST_LOCK_NODES (separated by commas) no configuration is needed, and no task is known.\n"
+        "\n"
+        "Exit status: 0 it is held, or blocked; 1 nobody holds it, or the command failed, which standard error says; "
+        "75 too few\n"
         "lock nodes answer, or vote, to tell, or the queue node cannot be asked.\n"
         "\n"
-        "JSON: resource, prefix, state (held, free, leftover, unknown), quorum, holders: a list of value, value_hex,\n"
+        "JSON: resource, prefix, state (held, blocked, free, leftover, unknown), quorum, holders: a list of value, "
+        "value_hex,\n"
         "standing (held, leftover, unknown), nodes, votes, remaining (seconds), token, owner, host, pid, slot, jid,\n"
         "class, queue, identity, process_alive, since, reader, place; nodes: a list of name, state, votes, answered,\n"
         "trouble, holder (its place in holders), readers (how many it has, 64 at most), remaining, fence (these four\n"

@@ -160,7 +160,8 @@ static void runner_free(struct lock_runner *runner)
 const struct option_row lock_view_options[] = {
     {OPTION_COUNT, 0, "place", "K", "of a resource with a limit: its place K, and the line for all its places",
      .offset = AT(place), .least = 1, .most = REDLOCK_LIMIT_MAX},
-    {OPTION_TABLE, .table = console_config_options, .offset = AT(console)},
+    {OPTION_FLAG, 0, "json", NULL, "print one JSON object, on one line", .offset = AT(console.as_json)},
+    {OPTION_TABLE, .table = origin_lock_options, .help = ORIGIN_HEADLINE, .offset = AT(console.origin)},
     {OPTION_TABLE, .table = nodes_login_options, .help = NODES_LOGIN_HEADLINE, .offset = AT(login)},
     {.type = OPTION_END},
 };
@@ -198,6 +199,24 @@ static const struct config_class *class_of(const struct config *config, const ch
     return NULL;
 }
 
+/* Sets has_queue. A queue node that cannot be asked does not end the command. */
+static int console_begin(struct lock_view *view)
+{
+    struct console *console = &view->console;
+    console->origin.takes_lock_nodes = true;
+    int code = console_configure(console, view->command, ORIGIN_NEEDS_LOCKS);
+    if (code != EXIT_CODE_OK)
+        return code;
+    console->now = wall_now();
+    if (console->origin.kind == ORIGIN_OPTIONS) {
+        log_set_level(LOG_NOTHING); /* as console_connect does */
+        return EXIT_CODE_OK;
+    }
+    view->queue_code = console_connect(console, view->changes);
+    view->has_queue = view->queue_code == EXIT_CODE_OK;
+    return console->client != NULL ? EXIT_CODE_OK : view->queue_code;
+}
+
 int lock_view_open(struct lock_view *view, const struct command_line *line)
 {
     struct console *console = &view->console;
@@ -207,12 +226,9 @@ int lock_view_open(struct lock_view *view, const struct command_line *line)
     int code = nodes_login_check(&view->login, view->command);
     if (code != EXIT_CODE_OK)
         return code;
-    view->queue_code = console_open(console, view->command, ORIGIN_NEEDS_LOCKS, view->changes);
-    view->has_queue = view->queue_code == EXIT_CODE_OK;
-    if (!view->has_queue && (console->client == NULL || console->config == NULL))
-        return view->queue_code;
-    if (!view->has_queue)
-        console->now = wall_now();
+    code = console_begin(view);
+    if (code != EXIT_CODE_OK)
+        return code;
     if (!nodes_session_open(&view->session, console->config, &view->login))
         return console_complain(console, "%s: %s", console->config->path, view->session.reason);
     code = lock_resource_check(view->command, view->resource, view->session.options.key_prefix);
@@ -237,6 +253,22 @@ int lock_view_close(struct lock_view *view, int code)
 
 /* --- looking ------------------------------------------------------------------------------------------------------ */
 
+static const struct redlock_key_view *key_of(const struct lock_view *view, unsigned holder)
+{
+    return redlock_nodes_key(view->session.nodes, view->holders[holder].node);
+}
+
+static unsigned blocked_nodes(const struct lock_view *view)
+{
+    unsigned blocked = 0;
+    for (unsigned i = 0; i < redlock_nodes_group(view->session.nodes).nodes; i++) {
+        const struct redlock_key_view *key = redlock_nodes_key(view->session.nodes, i);
+        bool is_lock = key->kind == REDLOCK_KEY_VALUE && (key->remaining_ms >= 0 || key->reader_count > 0);
+        blocked += key->is_answered && key->kind != REDLOCK_KEY_NOTHING && !is_lock;
+    }
+    return blocked;
+}
+
 static enum lock_state state_of(const struct lock_view *view)
 {
     struct redlock_group_view group = redlock_nodes_group(view->session.nodes);
@@ -244,8 +276,10 @@ static enum lock_state state_of(const struct lock_view *view)
     for (unsigned i = 0; i < group.nodes; i++)
         unanswered += !redlock_nodes_key(view->session.nodes, i)->is_answered;
     for (unsigned i = 0; i < view->holder_count; i++)
-        if (view->holders[i].standing == REDLOCK_HELD)
+        if (view->holders[i].standing == REDLOCK_HELD && key_of(view, i)->kind == REDLOCK_KEY_VALUE)
             return LOCK_IS_HELD;
+    if (group.nodes - view->blocked < group.quorum)
+        return LOCK_IS_BLOCKED;
     for (unsigned i = 0; i < view->holder_count; i++)
         if (view->holders[i].standing == REDLOCK_HELD_MAYBE)
             return LOCK_IS_UNKNOWN;
@@ -267,6 +301,7 @@ static void place_look(struct lock_view *view, unsigned place)
     /* What is wrong with nodes is in their views. */
     (void)redlock_nodes_find(view->session.nodes, view->name);
     view->holder_count = redlock_nodes_holders(view->session.nodes, view->holders);
+    view->blocked = blocked_nodes(view);
     view->state = state_of(view);
     for (unsigned i = 0; i < view->holder_count; i++) {
         const char *owner = view->holders[i].owner;
@@ -279,6 +314,11 @@ static void place_look(struct lock_view *view, unsigned place)
 bool lock_view_has_several(const struct lock_view *view)
 {
     return view->place == 0 && view->place_count > 1;
+}
+
+bool lock_view_is_taken(const struct lock_view *view)
+{
+    return view->state == LOCK_IS_HELD || view->state == LOCK_IS_BLOCKED;
 }
 
 static bool has_places(const struct lock_view *view)
@@ -308,14 +348,10 @@ static const char *state_name(enum lock_state state)
 {
     static const char *const names[] = {[LOCK_IS_FREE] = "free",
                                         [LOCK_IS_HELD] = "held",
+                                        [LOCK_IS_BLOCKED] = "blocked",
                                         [LOCK_IS_LEFTOVER] = "leftover",
                                         [LOCK_IS_UNKNOWN] = "unknown"};
     return names[state];
-}
-
-static const struct redlock_key_view *key_of(const struct lock_view *view, unsigned holder)
-{
-    return redlock_nodes_key(view->session.nodes, view->holders[holder].node);
 }
 
 static void bytes_show(const char *bytes, size_t length, struct buffer *out)
@@ -390,6 +426,7 @@ static void holder_print(const struct lock_view *view, unsigned index, unsigned 
                                             [REDLOCK_HELD_MAYBE] = "which may be a majority with nodes that do not say",
                                             [REDLOCK_LEFTOVER] = "no majority: nobody holds it with this"};
     const struct redlock_holder *holder = &view->holders[index];
+    bool is_lock = key_of(view, index)->kind == REDLOCK_KEY_VALUE;
     char human[HUMAN_TEXT_MAX];
     struct buffer text = {0};
     owner_show(view, index, &text);
@@ -397,7 +434,8 @@ static void holder_print(const struct lock_view *view, unsigned index, unsigned 
     buffer_clear(&text);
     value_show(view, index, &text);
     printf("  value    %s\n", buffer_text(&text));
-    printf("  nodes    %u of %u, %s\n", holder->nodes, nodes, standings[holder->standing]);
+    printf("  nodes    %u of %u, %s\n", holder->nodes, nodes,
+           is_lock ? standings[holder->standing] : "which lock nothing");
     if (holder->remaining_ms >= 0)
         printf("  expires  in %s, if nobody extends it\n", human_span(holder->remaining_ms * 1000, human));
     else
@@ -419,9 +457,10 @@ static unsigned number_of(const struct lock_view *view, unsigned node)
         return 0;
     for (unsigned i = 0; i < view->holder_count && key->is_answered && key->kind != REDLOCK_KEY_NOTHING; i++) {
         const struct redlock_holder *holder = &view->holders[i];
+        bool is_no_string = key->kind == REDLOCK_KEY_NO_STRING && key_of(view, i)->kind == REDLOCK_KEY_NO_STRING;
         bool is_equal = key->kind == REDLOCK_KEY_VALUE && key_of(view, i)->kind == REDLOCK_KEY_VALUE &&
                         key->length == holder->length && memcmp(key->value, holder->value, key->length) == 0;
-        if (is_equal || view->holders[i].node == node)
+        if (is_equal || is_no_string || view->holders[i].node == node)
             return i + 1;
     }
     return 0;
@@ -561,7 +600,7 @@ static void holder_row(const struct lock_view *view, unsigned index, unsigned pl
 static void several_put(struct lock_view *view, unsigned nodes, struct printer *out)
 {
     static const unsigned char weights[] = {
-        [LOCK_IS_FREE] = 0, [LOCK_IS_LEFTOVER] = 1, [LOCK_IS_UNKNOWN] = 2, [LOCK_IS_HELD] = 3};
+        [LOCK_IS_FREE] = 0, [LOCK_IS_LEFTOVER] = 1, [LOCK_IS_UNKNOWN] = 2, [LOCK_IS_BLOCKED] = 3, [LOCK_IS_HELD] = 4};
     enum lock_state state = LOCK_IS_FREE;
     printer_list(out, "holders");
     for (unsigned i = 0; i < view->place_count; i++) {
@@ -601,11 +640,33 @@ static void limit_put(const struct lock_view *view, struct printer *out)
                      last, log_quote(view->owner->name, quoted), limit);
 }
 
+/* A refused lock looks like one that waits for a holder: so what is to be done is said here. */
+static void blocked_put(const struct lock_view *view, unsigned nodes, struct printer *out)
+{
+    bool has_more = false;
+    for (unsigned i = 0; i < nodes; i++) {
+        const struct redlock_key_view *key = redlock_nodes_key(view->session.nodes, i);
+        has_more |= key->is_answered && (key->kind == REDLOCK_KEY_LONG || key->kind == REDLOCK_KEY_NO_STRING);
+    }
+    if (view->state != LOCK_IS_BLOCKED || lock_view_has_several(view))
+        return;
+    printer_line(out,
+                 "%u of %u nodes have under its key what is no lock, or has no end: who wants the lock is refused "
+                 "until that is gone.",
+                 view->blocked, nodes);
+    if (has_more)
+        printer_line(out, "If no program needs it, delete the key on each of them (redis-cli DEL): `holdfast unlock` "
+                          "deletes only what it can show. Or give your resources a prefix (lock.prefix).");
+    else
+        printer_line(out, "If no program needs it, `holdfast unlock --force` deletes it.");
+}
+
 void lock_view_put(struct lock_view *view, struct printer *out)
 {
     static const char *const sentences[] = {
         [LOCK_IS_FREE] = "is free",
         [LOCK_IS_HELD] = "is held",
+        [LOCK_IS_BLOCKED] = "is held by no lock, and nobody can lock it",
         [LOCK_IS_LEFTOVER] = "is held by nobody: what is left on a minority expires",
         [LOCK_IS_UNKNOWN] = "may be held: too few lock nodes answer, or vote, to tell"};
     struct redlock_group_view group = redlock_nodes_group(view->session.nodes);
@@ -627,6 +688,7 @@ void lock_view_put(struct lock_view *view, struct printer *out)
     if (!lock_view_has_several(view))
         one_put(view, group.nodes, out);
     nodes_put(view, group.nodes, out);
+    blocked_put(view, group.nodes, out);
     if (out->is_json)
         json_number_if(&out->json, "place", view->place > 0, view->place);
     limit_put(view, out);

@@ -7,7 +7,8 @@
  *         code = lock_view_look(&view);                         as often as one likes
  *     return lock_view_close(&view, code);                      also after a failure
  *
- * The lock nodes decide; when the queue node cannot be asked, that is said, and has_queue is false. */
+ * The lock nodes decide; when the queue node cannot be asked, that is said, and has_queue is false. Of lock nodes that
+ * options or $HOLDFAST_LOCK_NODES name, no queue node is known. */
 #ifndef WORKER_LOCK_VIEW_H
 #define WORKER_LOCK_VIEW_H
 
@@ -45,6 +46,7 @@ struct lock_runner {
 enum lock_state {
     LOCK_IS_FREE,
     LOCK_IS_HELD,     /* a majority has one value */
+    LOCK_IS_BLOCKED,  /* nobody holds it, and nobody can: too many nodes have what is no lock */
     LOCK_IS_LEFTOVER, /* a minority has values: nobody holds it */
     LOCK_IS_UNKNOWN,  /* too few nodes answered, or vote, to decide */
 };
@@ -62,7 +64,8 @@ struct lock_view {
     struct nodes_login login;
     struct console console;
     bool has_queue;
-    int queue_code; /* why not */
+    int queue_code;   /* why not; EXIT_CODE_OK: only lock nodes are named */
+    unsigned blocked; /* nodes that have something which is no lock, or has no end */
     struct nodes_session session;
     enum lock_state state;
     unsigned holder_count;
@@ -72,7 +75,7 @@ struct lock_view {
     bool is_ours[REDLOCK_HOLDERS_MAX]; /* a worker's value */
 };
 
-extern const struct option_row lock_view_options[]; /* --json, the configuration, the login */
+extern const struct option_row lock_view_options[]; /* --json, the configuration or lock nodes, the login */
 
 /* Whether it can be locked with this prefix (NULL = none). Complains, and returns an exit code. */
 int lock_resource_check(const struct command *command, const char *resource, const char *prefix) MUST_CHECK;
@@ -87,6 +90,8 @@ int lock_view_close(struct lock_view *view, int code); /* returns `code` */
 int lock_view_look(struct lock_view *view);
 /* Whether several places are in use, and none was named: only lock_view_put looks at all of them then. */
 bool lock_view_has_several(const struct lock_view *view);
+/* Whether it is held, or blocked: nobody else gets it now. */
+bool lock_view_is_taken(const struct lock_view *view);
 
 /* Looks at each of several places first; then `state` is that of all. */
 void lock_view_put(struct lock_view *view, struct printer *out);

@@ -15,6 +15,10 @@ local function info(section, field)
     end
     return value
 end
+-- Scripts reach keys of several slots, so no lock could be granted there.
+if string.find(redis.call('INFO', 'server'), '_mode:cluster', 1, true) then
+    return redis.error_reply('CROSSSLOT this server is part of a Redis Cluster')
+end
 local marker = redis.pcall('GET', KEYS[1])
 if type(marker) == 'table' then
     if not string.find(marker.err, 'WRONGTYPE', 1, true) then
