@@ -358,7 +358,8 @@ static void with_nothing_found_queues_are_at_the_default_node(void **state)
 
 static void with_nothing_found_the_rest_says_what_is_missing(void **state)
 {
-    static const char *const lines[] = {"work --allow-root", "check", "nodes", "config", "who r"};
+    static const char *const lines[] = {"work --allow-root", "check",       "nodes", "config", "who r",
+                                        "plugins",           "plugins list"};
     (void)state;
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
         assert_int_equal(run(lines[i]), 2);
