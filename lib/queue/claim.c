@@ -56,6 +56,17 @@ static void call_done(struct retried_call *retried_call, const struct redis_repl
     list_append(&queue->idle_claim_calls, &call->idle_link);
 }
 
+/* The slots ask again, each with what it asked for, in smaller calls. */
+static void call_divide(struct retried_call *retried_call)
+{
+    struct claim_call *call = list_owner(retried_call, struct claim_call, retried_call);
+    struct queue *queue = call->queue;
+    memcpy(queue->gathered + queue->gathered_count, call->slots, call->count * sizeof call->slots[0]);
+    queue->gathered_count += call->count;
+    list_append(&queue->idle_claim_calls, &call->idle_link);
+    loop_at_turn_end(queue->loop, LOOP_GATHER, &queue->gather);
+}
+
 static struct claim_call *call_new(struct queue *queue)
 {
     struct list *idle = list_take_first(&queue->idle_claim_calls);
@@ -67,6 +78,7 @@ static struct claim_call *call_new(struct queue *queue)
     list_init(&call->link);
     list_init(&call->idle_link);
     retried_call_init(&call->retried_call, &queue->retried_calls, call_done);
+    call->retried_call.divide = call_divide;
     list_append(&queue->claim_calls, &call->link);
     return call;
 }
@@ -150,8 +162,11 @@ static void call_encode(struct claim_call *call)
  * locked tasks go together: these wait for the lock nodes, and two calls cost more than one. */
 static unsigned call_slots(const struct queue *queue)
 {
+    unsigned received = answer_window_most(&queue->retried_calls.window);
     unsigned most = queue->options.call_slots, count = queue->gathered_count;
-    return most > 0 && most < count && freed_lists(queue, queue->gathered, count) == 0 ? most : count;
+    if (most > 0 && most < count && freed_lists(queue, queue->gathered, count) == 0)
+        count = most;
+    return received < count ? received : count;
 }
 
 /* What is too many for one call leaves with the next turn, so that the node answers the two apart. */
@@ -159,7 +174,7 @@ static void gather_send(struct loop_hook *hook)
 {
     struct queue *queue = list_owner(hook, struct queue, gather);
     struct claim_call *call = call_new(queue);
-    call->count = call_slots(queue);
+    call->count = call->retried_call.brings = call_slots(queue);
     memcpy(call->slots, queue->gathered, call->count * sizeof call->slots[0]);
     queue->gathered_count -= call->count;
     memmove(queue->gathered, queue->gathered + call->count, queue->gathered_count * sizeof queue->gathered[0]);

@@ -60,6 +60,7 @@ struct heartbeat_facts {
     struct wall_time started;
     unsigned concurrency;
     bool quiet;
+    unsigned unreceived; /* requests whose answers are lost again and again */
     long rss_kb;
     enum heartbeat_mode mode;
     const struct heartbeat_queue *queues;

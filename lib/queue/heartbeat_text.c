@@ -83,7 +83,10 @@ void heartbeat_info_write(const struct heartbeat_facts *facts, const char *ident
     buffer_format(out, ",\"embedded\":false,\"capsules\":{\"default\":{\"concurrency\":%u,\"mode\":\"%s\",\"weights\":",
                   facts->concurrency, mode_name(facts->mode));
     weights_append(facts, out);
-    buffer_append_text(out, "}}}");
+    buffer_append_text(out, "}}");
+    if (facts->unreceived > 0)
+        buffer_format(out, ",\"hf_unreceived\":%u", facts->unreceived);
+    buffer_append_text(out, "}");
 }
 
 /* --- a running task -------------------------------------------------------------------------------------------- */

@@ -150,6 +150,11 @@ struct wall_time queue_now(const struct queue *queue)
     return (struct wall_time){queue->told_us + instant_since(queue->told_at, loop_now(queue->loop)) / NS_PER_US};
 }
 
+unsigned queue_unreceived(const struct queue *queue)
+{
+    return queue->retried_calls.unreceived;
+}
+
 struct redis_node *queue_node(struct queue *queue)
 {
     return queue->node;

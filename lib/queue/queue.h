@@ -195,6 +195,10 @@ bool queue_was_reached(const struct queue *queue);
  * time of that answer, never early. Our own wall clock before the first answer. */
 struct wall_time queue_now(const struct queue *queue);
 
+/* Requests whose answers are lost again and again, as of tasks that are larger than the node's limit for answers: they are
+ * repeated rarely. */
+unsigned queue_unreceived(const struct queue *queue);
+
 struct redis_node *queue_node(struct queue *queue);
 const struct queue_keys *queue_keys_of(const struct queue *queue);
 

@@ -7,7 +7,8 @@
  * suspect was recorded for the process (crash_suspect.h), only that task counts; those beside it are buried the
  * twentieth time. A process that was cut off and comes back takes its count off again (queue_uncount_recovery).
  *
- * A failed call is left to the next renewal. Runs on the loop. */
+ * A failed call is left to the next renewal. One whose answer was lost asks for fewer bytes then: the server may have
+ * closed the connection because the answer was too large. Runs on the loop. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,6 +34,7 @@ struct recovery {
     unsigned dead_count, at; /* dead[at] is being recovered */
     bool with_records;       /* a task is buried this time, so the records are made */
     unsigned back, buried;   /* of the present one */
+    int64_t bytes;           /* of claims that are requested at once */
     struct envelope envelope;
     struct buffer request, keys, claims, record;
     struct buffer jids; /* of the claims that are requested, each with its NUL */
@@ -197,6 +199,10 @@ static void orphans_told(struct redis_call *call, const struct redis_result *res
     struct recovery *recovery = list_owner(call, struct recovery, call);
     const struct redis_reply *reply = result->reply;
     size_t claims = 0;
+    if (result->outcome == REDIS_UNKNOWN)
+        recovery->bytes = recovery->bytes / 2 + 1;
+    else if (result->outcome == REDIS_VALUE)
+        recovery->bytes = recovery->bytes < ORPHAN_BYTES / 2 ? recovery->bytes * 2 : ORPHAN_BYTES;
     if (result->outcome != REDIS_VALUE || reply->kind != REDIS_ARRAY) {
         recovery_stop(recovery);
         return;
@@ -219,7 +225,7 @@ static void orphans_ask(struct recovery *recovery)
     redis_request_text(out, queue->keys.processes);
     queue_keys_request(queue->keys.process_prefix, identity(recovery), out);
     redis_request_text(out, identity(recovery));
-    redis_request_integer(out, ORPHAN_BYTES);
+    redis_request_integer(out, recovery->bytes);
     recover_send(recovery, orphans_told);
 }
 
@@ -249,6 +255,7 @@ struct recovery *recovery_create(struct queue *queue)
 {
     struct recovery *recovery = memory_new(struct recovery);
     recovery->queue = queue;
+    recovery->bytes = ORPHAN_BYTES;
     return recovery;
 }
 

@@ -3,12 +3,17 @@
  * Every script that changes the queue node may be repeated after a lost reply and then answers the same. So one rule
  * covers all failures: try again when the connection is back, or a moment later if the node refused (LOADING, BUSY,
  * READONLY, OOM, ...). Meanwhile the call waits here. A process has at most a few for each slot, so claims and
- * results wait in bounded memory, nothing is lost, and nothing is done twice. Runs on the loop. */
+ * results wait in bounded memory, nothing is lost, and nothing is done twice. Runs on the loop.
+ *
+ * After a connection that ended before its answers came, fewer are asked for at once (answer_window.h). A call whose
+ * answer was lost again and again, though it was the only one, is told and repeated rarely, so that the others get
+ * through between. */
 #ifndef QUEUE_RETRIED_CALL_H
 #define QUEUE_RETRIED_CALL_H
 
 #include "base/list.h"
 #include "base/loop.h"
+#include "queue/answer_window.h"
 #include "redis/node.h"
 
 struct retried_calls {
@@ -17,6 +22,9 @@ struct retried_calls {
     int64_t timeout_ns;
     struct list waiting;
     struct loop_timer retry;
+    struct answer_window window;
+    unsigned outstanding;      /* what the calls on their way bring */
+    unsigned unreceived;       /* calls whose answers are lost again and again */
     struct instant complained; /* when a refusal was last logged */
     uint64_t *repeats;         /* counts repeated calls */
     /* The node refused a call, which will be repeated; may be NULL. May start other calls. */
@@ -28,6 +36,11 @@ struct retried_call {
     struct retried_calls *retried_calls;
     struct redis_call call;
     struct buffer request;
+    unsigned brings;        /* the tasks that its answer may bring; 0 counts as 1 */
+    unsigned lost_alone;    /* times that the answer was lost without any other */
+    struct instant lost_at; /* the last of them */
+    /* The answer that would bring several tasks was lost: the retried call is the owner's again, to ask for less. */
+    void (*divide)(struct retried_call *retried_call);
     /* Once, with the node's answer; the retried call is the owner's again. */
     void (*done)(struct retried_call *retried_call, const struct redis_reply *reply);
 };

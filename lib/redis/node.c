@@ -346,13 +346,8 @@ static void turn_ended(struct loop_hook *hook)
         (void)node_write(node);
 }
 
-/* A replica that hides its role, or a master that lacks replicas, would connect in a tight loop: demotions in a row
- * count as failed attempts. */
 static bool lose_demoted(struct redis_node *node)
 {
-    struct instant lasted = instant_after(node->up_since, node->options.backoff_max_ns);
-    node->demotions = instant_reached(loop_now(node->loop), lasted) ? 0 : node->demotions;
-    node->failures = node->demotions++;
     if (node->demoted_by == REDIS_ERROR_NOREPLICAS)
         node_lose(node, "%s lacks replicas (NOREPLICAS): another one may be the master by now", node->address);
     else
@@ -599,7 +594,12 @@ static bool take_bytes(struct redis_node *node, size_t length)
 
 static bool read_ended(struct redis_node *node, ssize_t got)
 {
-    const char *advice = node->phase == NODE_HANDSHAKE && node->tls == NULL ? "; does it want TLS?" : "";
+    const char *advice = "";
+    if (node->phase == NODE_HANDSHAKE && node->tls == NULL)
+        advice = "; does it want TLS?";
+    else if (node->phase == NODE_UP && node->failures > 0 && !pending_is_empty(&node->pending))
+        advice =
+            " again before it answered; is the answer larger than its client-output-buffer-limit for normal clients?";
     if (got < 0)
         node_lose(node, "read from %s: %s%s", node->address, strerror(errno), advice);
     else

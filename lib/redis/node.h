@@ -5,7 +5,8 @@
  * is matched to its place in the queue and discarded; the connection stays up. A reply that has arrived when the
  * deadline is checked is not late, however long this process was stopped. Replies are matched by order, so anything
  * that breaks the order (an unsolicited reply, a reply outside the limits, garbage) closes the connection: all its
- * calls become REDIS_UNKNOWN, and the node reconnects after a jittered back-off. Nothing is sent twice, with one
+ * calls become REDIS_UNKNOWN, and the node reconnects after a jittered back-off, which grows until a connection has
+ * lasted for longer than the longest pause. Nothing is sent twice, with one
  * exception: a call answered NOSCRIPT was not executed, so the node loads the script and sends the call again within
  * its deadline (E43).
  *

@@ -319,7 +319,6 @@ static void become_up(struct redis_node *node)
     redis_reader_limit(node->reader, node->options.reply_limit);
     node->is_tried = true;
     node->told_reasons = 0;
-    node->failures = 0;
     node->reason[0] = '\0';
     loop_timer_clear(node->loop, &node->timer);
     node->timer_at = INSTANT_NEVER;

@@ -152,8 +152,7 @@ struct redis_node {
     enum redis_error demoted_by; /* not NONE: close after the replies that have arrived */
     bool is_tried;
     unsigned told_reasons; /* why it is down, since it was last up */
-    unsigned failures;     /* since it was last up */
-    unsigned demotions;    /* in quick succession */
+    unsigned failures;     /* in a row: a connection that lasted for less than the longest pause is one */
     struct instant up_since;
     int64_t step_limit_ns; /* of the current step, until the end of its handshake */
     struct instant step_ends;

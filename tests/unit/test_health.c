@@ -63,6 +63,16 @@ TEST(one_line_says_that_all_is_well)
     assert_string_equal(line(), "well: 1 worker, 5 of 5 lock nodes vote, 1,234 tasks in queues, 0 waiting for locks");
 }
 
+TEST(a_worker_that_does_not_receive_its_answers_is_not_well)
+{
+    process.info.unreceived = 2;
+    assert_begins(line(),
+                  "not well: the queue node closes the connection of h:1:a before it gets 2 answers, which may be "
+                  "larger than client-output-buffer-limit allows; 1 worker, ");
+    process.state = FLEET_RECOVERED;
+    assert_lacks(line(), "closes the connection");
+}
+
 /* A queue that nobody serves grows or not: its tasks wait for ever. Without any worker that is what is told. */
 TEST(a_queue_that_nobody_serves_is_not_well)
 {

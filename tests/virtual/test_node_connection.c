@@ -7,6 +7,7 @@
 
 #include "redis/node.h"
 #include "tests/support/hostile_server.h"
+#include "tests/support/log_capture.h"
 #include "tests/support/node_server_fixture.h"
 
 /* --- who we are --------------------------------------------------------------------------------------------- */
@@ -78,6 +79,40 @@ TEST(test_acl_user_without_the_right_to_a_handshake_command)
 }
 
 /* --- what the connection is --------------------------------------------------------------------------------- */
+
+static void ask_for_too_much(struct node_probe *node, enum redis_node_state state)
+{
+    static struct call_probe call;
+    if (state != REDIS_NODE_UP)
+        return;
+    call = (struct call_probe){.completions = 0};
+    assert_true(call_probe_send(&call, node, NS_PER_S, "GET big"));
+}
+
+/* A connection that ends as soon as it is used is no success, and then it is told why that may be. */
+TEST(test_the_pauses_between_short_connections_grow)
+{
+    size_t length;
+    start_server(NULL);
+    free(redis_server_command(server, "SET big %0200d", 7));
+    free(redis_server_command(server, "CONFIG SET client-output-buffer-limit 'normal 100 0 0'"));
+    struct redis_node_options options = options_for_server();
+    options.backoff_min_ns = options.backoff_max_ns = 0;
+    probe.on_change = ask_for_too_much;
+    log_capture_begin();
+    node_probe_start(&probe, loop, &options);
+    loop_for(loop, 60 * NS_PER_S);
+    assert_in_range(probe.ups, 20, 70);
+    assert_contains(log_capture_end(&length), "is the answer larger than its client-output-buffer-limit");
+    free(redis_server_command(server, "CONFIG SET client-output-buffer-limit 'normal 0 0 0'"));
+    node_probe_wait_up(&probe);
+    loop_for(loop, 3 * NS_PER_S);
+    probe.on_change = NULL;
+    unsigned ups = probe.ups;
+    free(redis_server_command(server, "CLIENT KILL TYPE normal"));
+    loop_for(loop, 150 * NS_PER_MS);
+    assert_int_equal(probe.ups, ups + 1);
+}
 
 /* Beside its name, whatever is not said is as node.h says. */
 TEST(test_what_is_not_set)

@@ -33,6 +33,9 @@ static const struct doctor_kind no_workers = {"no-workers", DOCTOR_WARNING,
 static const struct doctor_kind orphaned_claims = {
     "orphaned-claims", DOCTOR_ERROR, "What this process had claimed runs nowhere and waits in no queue.",
     "Start a worker, which recovers it; or `holdfast tasks retry --all --place claims`."};
+static const struct doctor_kind answers_unreceived = {
+    "answers-unreceived", DOCTOR_ERROR, "These tasks are claimed again and again and never run.",
+    "Raise client-output-buffer-limit for normal clients on the queue node, or push smaller tasks."};
 static const struct doctor_kind lock_majority_away = {"lock-majority-unreachable", DOCTOR_ERROR,
                                                       "No lock can be taken: every task that needs one waits.",
                                                       "Bring the lock nodes back, or mend what they say."};
@@ -64,9 +67,11 @@ static const struct doctor_kind queue_unserved = {
     "queue-unserved", DOCTOR_WARNING, "These tasks wait for ever.",
     "Let a worker serve the queue (worker.queues), or mend the name where they are pushed."};
 static const struct doctor_kind *const of_health[HEALTH_KINDS] = {
-    [HEALTH_WORKERS] = &no_workers,     [HEALTH_LOCKS] = &lock_majority_away, [HEALTH_TERMS] = &terms_break,
-    [HEALTH_CLAIMS] = &orphaned_claims, [HEALTH_QUEUE_KEY] = &queue_clash,    [HEALTH_CLASS] = &class_unserved,
-    [HEALTH_DEAD] = &dead_full,         [HEALTH_GROWTH] = &queue_grows,       [HEALTH_QUEUE] = &queue_unserved};
+    [HEALTH_WORKERS] = &no_workers,         [HEALTH_LOCKS] = &lock_majority_away,
+    [HEALTH_TERMS] = &terms_break,          [HEALTH_CLAIMS] = &orphaned_claims,
+    [HEALTH_ANSWERS] = &answers_unreceived, [HEALTH_QUEUE_KEY] = &queue_clash,
+    [HEALTH_CLASS] = &class_unserved,       [HEALTH_DEAD] = &dead_full,
+    [HEALTH_GROWTH] = &queue_grows,         [HEALTH_QUEUE] = &queue_unserved};
 
 static const char *severity_name(enum doctor_severity severity)
 {

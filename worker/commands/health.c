@@ -100,6 +100,20 @@ static void judge_claims(struct health *health, const struct status *status, str
     }
 }
 
+static void judge_answers(struct health *health, const struct status *status)
+{
+    char quoted[LOG_QUOTE_MAX];
+    for (size_t i = 0; i < status->fleet.count; i++) {
+        const struct fleet_process *process = &status->fleet.items[i];
+        if (process->state == FLEET_ALIVE && process->info.unreceived > 0)
+            find(health, HEALTH_ANSWERS,
+                 "the queue node closes the connection of %s before it gets %lld answer%s, which may be larger than "
+                 "client-output-buffer-limit allows",
+                 log_quote(process->identity, quoted), process->info.unreceived,
+                 human_plural(process->info.unreceived));
+    }
+}
+
 /* --- what waits --------------------------------------------------------------------------------------------------- */
 
 static void judge_queue_keys(struct health *health, const struct backlog *backlog)
@@ -201,6 +215,7 @@ void health_judge(struct health *health, const struct status *status, const stru
     judge_locks(health, status);
     fleet_compare_terms(&status->fleet, NULL, terms_note, health);
     judge_claims(health, status, now);
+    judge_answers(health, status);
     judge_queue_keys(health, &status->backlog);
     judge_queues(health, status);
     judge_classes(health, status);

@@ -17,6 +17,7 @@ enum health_kind {
     HEALTH_LOCKS,
     HEALTH_TERMS, /* of two processes break exclusion */
     HEALTH_CLAIMS,
+    HEALTH_ANSWERS, /* that a worker does not receive */
     HEALTH_QUEUE_KEY,
     HEALTH_QUEUE,
     HEALTH_CLASS,

@@ -25,7 +25,8 @@ void process_info_read(struct process_info *info, const char *text, size_t lengt
                                   .version = text_member(object, "version"),
                                   .tag = text_member(object, "tag"),
                                   .pid = json_integer_value(json_object_get(object, "pid")),
-                                  .concurrency = json_integer_value(json_object_get(object, "concurrency"))};
+                                  .concurrency = json_integer_value(json_object_get(object, "concurrency")),
+                                  .unreceived = json_integer_value(json_object_get(object, "hf_unreceived"))};
     info->started = moment_member(object, "started_at");
     const json_t *queues = json_object_get(object, "queues");
     info->queues = memory_zeroed(json_array_size(queues) + 1, sizeof *info->queues);

@@ -10,6 +10,7 @@
 struct process_info {
     char *host, *version, *tag; /* "" when it says nothing */
     long long pid, concurrency;
+    long long unreceived; /* requests whose answers are lost again and again */
     struct wall_time started;
     char **queues;
     size_t queue_count;

@@ -38,6 +38,7 @@ static void facts_fill(void *context, struct heartbeat_facts *facts)
         .pid = (long)getpid(),
         .started = presence->started,
         .concurrency = presence->options.runner_count,
+        .unreceived = queue_unreceived(presence->options.queue),
         .rss_kb = (long)(memory_resident() / 1024),
         .mode = is_weighted(config) ? HEARTBEAT_WEIGHTED : HEARTBEAT_STRICT,
         .queues = presence->queues,

@@ -174,6 +174,10 @@ void connection_write(struct server_connection *connection, const struct reply *
     if (connection->out.length == 0)
         list_append(&connection->server->talking, &connection->talking_link);
     reply_write(reply, &connection->out);
+    if (connection->server->output_max == 0 || connection->out.length <= connection->server->output_max)
+        return;
+    buffer_clear(&connection->out);
+    connection->closes_after_reply = true;
 }
 
 void connection_kill(struct server_connection *connection)
@@ -384,7 +388,8 @@ void server_settle(struct server *server)
         connection_consume(list_owner(link, struct server_connection, resumed_link));
     for (struct list *link; (link = list_take_first(&server->talking)) != NULL;) {
         struct server_connection *connection = list_owner(link, struct server_connection, talking_link);
-        connection->send(connection->context, connection->out.bytes, connection->out.length);
+        if (connection->out.length > 0)
+            connection->send(connection->context, connection->out.bytes, connection->out.length);
         buffer_clear(&connection->out);
         buffer_take(&spare_out, &connection->out);
 

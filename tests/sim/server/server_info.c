@@ -14,6 +14,7 @@ static const struct {
     {"appendfsync", "everysec", NULL},
     {"appendonly", "no", NULL},
     {"auto-aof-rewrite-percentage", "100", "argument couldn't be parsed into an integer"},
+    {"client-output-buffer-limit", "normal 0 0 0", NULL}, /* of normal clients; what is beyond is cut at once */
     {"databases", "1", "argument couldn't be parsed into an integer"},
     {"maxmemory", "0", "argument must be a memory value"},
     {"maxmemory-policy", "noeviction", NULL},
@@ -40,6 +41,8 @@ static void limits_follow(struct server *server)
 {
     server->maxmemory = setting_number(server, "maxmemory");
     server->replicas_needed = setting_number(server, "min-replicas-to-write");
+    server->output_max = 0;
+    (void)sscanf(setting_text(server, "client-output-buffer-limit").bytes, "normal %zu", &server->output_max);
 }
 
 void settings_init(struct server *server)

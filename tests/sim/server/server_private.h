@@ -78,6 +78,7 @@ struct server {
     char named_host[64]; /* by REPLICAOF: whose replica it says it is; "" = nobody was named */
     unsigned named_port;
     long long maxmemory, replicas_needed; /* as configured */
+    size_t output_max;                    /* of a connection; 0 = any */
     bool was_out_of_memory;               /* when the running command began */
     bool script_wrote;
     struct server_connection *caller; /* of the running command */
