@@ -348,6 +348,10 @@ static void turn_ended(struct loop_hook *hook)
 
 static bool lose_demoted(struct redis_node *node)
 {
+    if (node->demoted_by == REDIS_ERROR_CLUSTER || node->demoted_by == REDIS_ERROR_NOSCRIPT) {
+        node_lose_unfit(node, node->demoted_by, "unknown command 'EVALSHA'");
+        return false;
+    }
     if (node->demoted_by == REDIS_ERROR_NOREPLICAS)
         node_lose(node, "%s lacks replicas (NOREPLICAS): another one may be the master by now", node->address);
     else
@@ -513,12 +517,23 @@ static bool shows_demotion(const struct redis_node *node, enum redis_error error
            (error == REDIS_ERROR_NOREPLICAS && node->search.count > 0);
 }
 
+/* Of a server that keeps scripts and cannot run them. */
+static bool lacks_scripts(const struct redis_reply *reply)
+{
+    static const char unknown[] = "ERR unknown command";
+    return reply->length >= sizeof unknown - 1 && memcmp(reply->bytes, unknown, sizeof unknown - 1) == 0 &&
+           strcasestr(reply->bytes + sizeof unknown - 1, "EVALSHA") != NULL;
+}
+
 static void answer(struct redis_node *node, const struct pending *entry, size_t start, const struct redis_reply *reply)
 {
     enum redis_error error =
         reply->kind == REDIS_FAILURE ? redis_error_classify(reply->bytes, reply->length) : REDIS_ERROR_NONE;
-    if (shows_demotion(node, error, reply->bytes))
+    bool may_be_unfit = node->options.unfit_pause_ns > 0;
+    if (shows_demotion(node, error, reply->bytes) || (may_be_unfit && error == REDIS_ERROR_CLUSTER))
         node->demoted_by = error;
+    else if (may_be_unfit && error == REDIS_ERROR_SYNTAX && lacks_scripts(reply))
+        node->demoted_by = REDIS_ERROR_NOSCRIPT;
     if (entry->call == NULL) {
         if (entry->expired)
             node->counters.late_replies++;

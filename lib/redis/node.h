@@ -25,7 +25,9 @@
  *
  * Only a master is ever up. A replica is reported as down and tried again. A master that becomes a replica while
  * connected answers READONLY, MASTERDOWN or UNBLOCKED: the call gets that error (it was not executed), and the node
- * closes the connection. A server that does not know or allow ROLE counts as a master until it answers READONLY.
+ * closes the connection. A server that does not know or allow ROLE counts as a master until it answers READONLY; one
+ * that does not know or allow CLIENT shows no names of connections. A server that is part of a Redis Cluster, or runs no
+ * scripts, says so in an answer: the node is down, and tries again after `unfit_pause`.
  *
  * With sentinels, every attempt begins by asking them for the master, one after the other, each for
  * `sentinels.timeout_ns` at most; then ROLE must be known. Asking only without a connection is enough, because every
@@ -91,6 +93,8 @@ struct redis_node_options {
     int64_t connect_timeout_ns; /* 0 = 1 s; does not include asking sentinels */
     int64_t backoff_min_ns;     /* 0 = 50 ms */
     int64_t backoff_max_ns;     /* 0 = 2 s */
+    int64_t unfit_pause_ns;     /* after a server that is part of a Redis Cluster, or runs no scripts; 0 = 30 s, -1 =
+                                   the caller judges such answers itself */
     int64_t silence_limit_ns;   /* 0 = 10 s */
     size_t unanswered_limit;    /* bytes; 0 = 4 MiB */
     size_t reply_limit;         /* bytes of one reply; 0 = 1 MiB */

@@ -206,6 +206,22 @@ static const char *first_word(const struct redis_reply *reply, char out[32])
     return out;
 }
 
+/* Of a server, proxy or user without this command. Any other refusal would also refuse the next request. */
+static bool command_is_hidden(const struct redis_reply *reply)
+{
+    if (reply->kind != REDIS_FAILURE)
+        return false;
+    enum redis_error error = redis_error_classify(reply->bytes, reply->length);
+    return error == REDIS_ERROR_SYNTAX || error == REDIS_ERROR_OTHER ||
+           (error == REDIS_ERROR_AUTH && strncmp(reply->bytes, "NOPERM", 6) == 0);
+}
+
+/* The server itself, or a proxy before it, knows no such command. */
+static bool command_is_missing(const struct redis_reply *reply)
+{
+    return reply->kind == REDIS_FAILURE && redis_error_classify(reply->bytes, reply->length) == REDIS_ERROR_SYNTAX;
+}
+
 static bool refused(struct redis_node *node, const struct pending *entry, const struct redis_reply *reply)
 {
     char word[32];
@@ -227,6 +243,10 @@ static bool refused(struct redis_node *node, const struct pending *entry, const 
         node_lose(node, "%s refused CLIENT SETNAME: %s%s", node->address, text, advice);
         break;
     case PENDING_SCRIPT:
+        if (command_is_missing(reply)) {
+            node_lose_unfit(node, REDIS_ERROR_NOSCRIPT, text);
+            break;
+        }
         node_lose(node, "%s refused SCRIPT LOAD of %s: %s%s", node->address, node->options.scripts[entry->script]->name,
                   text, advice);
         break;
@@ -244,16 +264,6 @@ static bool role_is(const struct redis_reply *reply, const char *role)
     return redis_reply_is_text(&reply->elements[0], role);
 }
 
-/* A server, proxy or user without the command ROLE. Any other refusal would also refuse the next request. */
-static bool role_is_hidden(const struct redis_reply *reply)
-{
-    if (reply->kind != REDIS_FAILURE)
-        return false;
-    enum redis_error error = redis_error_classify(reply->bytes, reply->length);
-    return error == REDIS_ERROR_SYNTAX || error == REDIS_ERROR_OTHER ||
-           (error == REDIS_ERROR_AUTH && strncmp(reply->bytes, "NOPERM", 6) == 0);
-}
-
 static void lose_replica(struct redis_node *node, const struct redis_reply *reply)
 {
     bool names_master =
@@ -268,7 +278,7 @@ static void lose_replica(struct redis_node *node, const struct redis_reply *repl
 static bool role_reply(struct redis_node *node, const struct pending *entry, const struct redis_reply *reply)
 {
     bool tells_role = reply->kind == REDIS_ARRAY && reply->count > 0;
-    if ((tells_role && role_is(reply, "master")) || (role_is_hidden(reply) && node->search.count == 0)) {
+    if ((tells_role && role_is(reply, "master")) || (command_is_hidden(reply) && node->search.count == 0)) {
         go_on_with_master(node);
         return true;
     }
@@ -276,7 +286,7 @@ static bool role_reply(struct redis_node *node, const struct pending *entry, con
         lose_replica(node, reply);
     else if (tells_role && role_is(reply, "sentinel"))
         node_lose(node, "%s is a sentinel, and a node has to be a master", node->address);
-    else if (role_is_hidden(reply))
+    else if (command_is_hidden(reply))
         node_lose(node, "%s does not say whether it is a master, but with sentinels that must be known: %s",
                   node->address, reply->bytes);
     else
@@ -336,7 +346,8 @@ bool node_handshake_reply(struct redis_node *node, const struct pending *entry, 
         return role_reply(node, entry, reply);
     if (entry->kind == PENDING_MASTER)
         return master_reply(node, reply);
-    if (!is_as_expected(node, entry, reply))
+    bool is_comfort = entry->kind == PENDING_CLIENT_NAME && command_is_hidden(reply);
+    if (!is_comfort && !is_as_expected(node, entry, reply))
         return refused(node, entry, reply);
     if (pending_is_empty(&node->pending))
         become_up(node);

@@ -183,5 +183,17 @@ void node_lose(struct redis_node *node, const char *format, ...)
     tell_down(node, before);
     complete_lost(node);
     node_drop_output(node);
-    node_wake_at(node, loop_after(node->loop, backoff_ns(node)));
+    bool rests = node->is_unfit && node->options.unfit_pause_ns > 0;
+    node_wake_at(node, loop_after(node->loop, rests ? node->options.unfit_pause_ns : backoff_ns(node)));
+    node->is_unfit = false;
+}
+
+void node_lose_unfit(struct redis_node *node, enum redis_error error, const char *text)
+{
+    node->is_unfit = true;
+    if (error == REDIS_ERROR_CLUSTER)
+        node_lose(node, "%s is part of a Redis Cluster; the nodes have to be single masters", node->address);
+    else
+        node_lose(node, "%s refused to run Lua scripts, and every node has to run them (SCRIPT LOAD, EVALSHA): %.100s",
+                  node->address, text);
 }

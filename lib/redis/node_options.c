@@ -154,6 +154,8 @@ void node_options_take(struct redis_node_options *own, const struct redis_node_o
         own->backoff_min_ns = 50 * NS_PER_MS;
     if (own->backoff_max_ns == 0)
         own->backoff_max_ns = 2 * NS_PER_S;
+    if (own->unfit_pause_ns == 0)
+        own->unfit_pause_ns = 30 * NS_PER_S;
     if (own->silence_limit_ns == 0)
         own->silence_limit_ns = 10 * NS_PER_S;
     if (own->unanswered_limit == 0)

@@ -150,6 +150,7 @@ struct redis_node {
 
     bool overloaded;             /* close at the end of the turn */
     enum redis_error demoted_by; /* not NONE: close after the replies that have arrived */
+    bool is_unfit;               /* the next attempt is far off */
     bool is_tried;
     unsigned told_reasons; /* why it is down, since it was last up */
     unsigned failures;     /* in a row: a connection that lasted for less than the longest pause is one */
@@ -168,6 +169,9 @@ void node_options_drop(struct redis_node_options *own);
 /* --- node_lose.c --- */
 /* Ends the connection or the attempt, keeps and reports the reason, and schedules the next attempt. */
 void node_lose(struct redis_node *node, const char *format, ...) PRINTF_LIKE(2, 3);
+/* The same of a server that cannot be a node however often it is asked, as `error` with this text says: it is tried
+ * again rarely. */
+void node_lose_unfit(struct redis_node *node, enum redis_error error, const char *text);
 /* Disconnects without a failure: the next step of the attempt begins in the next turn. */
 void node_step(struct redis_node *node);
 /* Drops and overwrites all output, sent or not. */

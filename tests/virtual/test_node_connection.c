@@ -69,16 +69,77 @@ TEST(test_acl_user)
 TEST(test_acl_user_without_the_right_to_a_handshake_command)
 {
     start_server(&(struct redis_server_options){.acl = "user default on nopass ~* &* +@all\n"
+                                                       "user worker on >w0rk ~* &* +@all -ping\n"});
+    struct redis_node_options options = options_for_server();
+    options.user = "worker";
+    options.password = "w0rk";
+    assert_never_up(&options, "NOPERM");
+    assert_contains(probe.reason, "its rights");
+}
+
+/* The name of a connection is a comfort. */
+TEST(test_acl_user_without_the_right_to_name_the_connection)
+{
+    start_server(&(struct redis_server_options){.acl = "user default on nopass ~* &* +@all\n"
                                                        "user worker on >w0rk ~* &* +@all -client\n"});
     struct redis_node_options options = options_for_server();
     options.user = "worker";
     options.password = "w0rk";
     options.client_name = "holdfast-test";
-    assert_never_up(&options, "NOPERM");
-    assert_contains(probe.reason, "its rights");
+    assert_comes_up(&options);
 }
 
 /* --- what the connection is --------------------------------------------------------------------------------- */
+
+/* A server that cannot be a node is asked again rarely, and told each time once. */
+static void assert_unfit(const char *answer, const char *reason)
+{
+    struct call_probe call = {.completions = 0};
+    struct hostile_server *hostile = hostile_server_start(HOSTILE_GOOD);
+    struct redis_node_options options = node_options_for(hostile_server_port(hostile));
+    probe = (struct node_probe){.node = NULL};
+    node_probe_start(&probe, loop, &options);
+    node_probe_wait_up(&probe);
+    hostile_server_say(hostile, answer);
+    assert_true(call_probe_send(&call, &probe, NS_PER_S, "GET key"));
+    call_probe_wait(&call, loop);
+    assert_int_equal(call.outcome, REDIS_ERROR);
+    node_probe_wait_downs(&probe, 1);
+    assert_contains(probe.reason, reason);
+    hostile_server_set_mode(hostile, HOSTILE_GOOD);
+    loop_for(loop, 25 * NS_PER_S);
+    assert_int_equal(probe.ups, 1);
+    loop_for(loop, 10 * NS_PER_S);
+    assert_int_equal(probe.ups, 2);
+    node_probe_stop(&probe);
+    hostile_server_destroy(hostile);
+}
+
+TEST(test_a_server_that_cannot_be_a_node_is_asked_rarely)
+{
+    assert_unfit("-CROSSSLOT Keys in request don't hash to the same slot\r\n", "is part of a Redis Cluster; the nodes");
+    assert_unfit("-MOVED 3999 127.0.0.1:6381\r\n", "is part of a Redis Cluster; the nodes");
+    assert_unfit("-ERR unknown command 'EVALSHA', with args beginning with:\r\n", "refused to run Lua scripts");
+}
+
+/* Commands judge the server themselves: its answer is an answer. */
+TEST(test_an_answer_of_a_cluster_may_be_kept)
+{
+    struct call_probe call = {.completions = 0};
+    struct hostile_server *hostile = hostile_server_start(HOSTILE_GOOD);
+    struct redis_node_options options = node_options_for(hostile_server_port(hostile));
+    options.unfit_pause_ns = -1;
+    node_probe_start(&probe, loop, &options);
+    node_probe_wait_up(&probe);
+    hostile_server_say(hostile, "-CROSSSLOT Keys in request don't hash to the same slot\r\n");
+    assert_true(call_probe_send(&call, &probe, NS_PER_S, "GET key"));
+    call_probe_wait(&call, loop);
+    assert_int_equal(call.error, REDIS_ERROR_CLUSTER);
+    loop_for(loop, 100 * NS_PER_MS);
+    assert_int_equal(probe.downs, 0);
+    node_probe_stop(&probe);
+    hostile_server_destroy(hostile);
+}
 
 static void ask_for_too_much(struct node_probe *node, enum redis_node_state state)
 {

@@ -375,6 +375,7 @@ struct node_client *node_client_open(const struct node_client_options *options, 
     node.reply_limit = REPLY_LIMIT;
     node.element_limit = ELEMENT_LIMIT;
     node.unanswered_limit = UNANSWERED_LIMIT;
+    node.unfit_pause_ns = -1;
     node.scripts = options->scripts;
     node.script_count = options->script_count;
     node.changed = changed;

@@ -117,12 +117,21 @@ static void trial_begin(struct visit *visit)
 
 /* --- who it is -------------------------------------------------------------------------------------------------- */
 
+static void refusal_end(struct visit *visit, const char *what, const char *reason)
+{
+    char text[sizeof visit->probe->reason];
+    snprintf(text, sizeof text, "%s: %s", what, reason);
+    visit_end(visit, PROBE_REFUSED, text);
+}
+
 static void answered(struct redis_call *call, const struct redis_result *result)
 {
     struct visit *visit = list_owner(call, struct visit, call);
     visit->probe->answer_ns = instant_since(visit->asked_at, instant_now());
     if (result->outcome == REDIS_UNKNOWN)
         visit_end(visit, PROBE_UNREACHABLE, result->reason);
+    else if (result->outcome == REDIS_ERROR && visit->probe->use == NODE_FOR_LOCKS)
+        refusal_end(visit, "a lock node has to answer INFO, or it has no vote", result->reason);
     else if (result->outcome == REDIS_ERROR)
         visit_end(visit, PROBE_REFUSED, result->reason);
     else if (result->reply->kind != REDIS_STRING ||
@@ -150,8 +159,8 @@ static void ask(struct visit *visit)
 /* What the reasons of lib/redis say when a server is there and does not let us in, or is none of those we want. */
 static bool is_refusal(const char *reason)
 {
-    static const char *const parts[] = {" refused ", " is a replica", " is a sentinel", " knows no master ",
-                                        " does not say whether "};
+    static const char *const parts[] = {" refused ",         " is a replica",          " is a sentinel",
+                                        " knows no master ", " does not say whether ", " is part of a Redis Cluster"};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (strstr(reason, parts[i]) != NULL)
             return true;
