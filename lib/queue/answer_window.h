@@ -3,8 +3,8 @@
  *
  * A server closes a connection for which more waits than its client-output-buffer-limit allows, so several large tasks
  * are lost together although each could be received alone. After a loss half as many are asked for at once, down to
- * one; after enough answers in a row twice as many, until there is no limit any more. An answer that would bring several
- * tasks counts as so many. */
+ * one; after enough answers in a row twice as many, until there is no limit any more. An answer that would bring
+ * several tasks counts as so many. */
 #ifndef QUEUE_ANSWER_WINDOW_H
 #define QUEUE_ANSWER_WINDOW_H
 

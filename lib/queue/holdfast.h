@@ -47,8 +47,9 @@
  * Threads: any number may push through one producer at once; what they push at the same time leaves in one write. A
  * stream belongs to one thread at a time. Texts are UTF-8 and NUL-terminated; they are copied before a call returns.
  * A required pointer that is NULL, also of a counted list, is refused with a reason.
- * Durations are milliseconds (`_ms`). The process ignores SIGPIPE from the first producer on. A child after fork must
- * not use the producers of its parent. Running out of memory ends the process.
+ * Durations are milliseconds (`_ms`). Those of tasks count by the server's clock, whatever the clock of this host says;
+ * the first push waits until the first attempt to connect has ended. The process ignores SIGPIPE from the first
+ * producer on. A child after fork must not use the producers of its parent. Running out of memory ends the process.
  * If the process dies: what was reported as pushed is pushed. Of the rest each batch (up to 1,000 tasks of one queue)
  * is pushed as a whole or not at all. Nothing has to be cleaned up.
  * If the server dies: what it forgets is lost with it; see its persistence settings. */

@@ -17,7 +17,11 @@ struct hf_producer {
     struct push *push; /* the loop's */
     pthread_t thread;
     struct envelope_limits limits;
-    pthread_mutex_t mutex; /* for what streams count */
+    pthread_mutex_t mutex; /* for what streams count, and the clock */
+    pthread_cond_t clock_changed;
+    struct wall_time told; /* by the node, at told_at; 0 = never */
+    struct instant told_at;
+    bool was_tried;
     struct loop_message close_message;
 };
 
@@ -29,6 +33,35 @@ const char *hf_push_answer_name(enum hf_push_answer answer)
         [HF_PUSH_UNREACHABLE] = "unreachable", [HF_PUSH_DROPPED] = "dropped",     [HF_PUSH_UNKNOWN] = "unknown",
     };
     return (size_t)answer < sizeof names / sizeof names[0] ? names[answer] : "?";
+}
+
+/* --- the node's clock --------------------------------------------------------------------------------------------- */
+
+static void clock_told(void *context, struct wall_time node, struct instant at)
+{
+    struct hf_producer *producer = context;
+    pthread_mutex_lock(&producer->mutex);
+    producer->was_tried = true;
+    if (node.us > 0) {
+        producer->told = node;
+        producer->told_at = at;
+    }
+    pthread_cond_broadcast(&producer->clock_changed);
+    pthread_mutex_unlock(&producer->mutex);
+}
+
+struct wall_time hf_producer_now(struct hf_producer *producer)
+{
+    bool may_wait = !pthread_equal(pthread_self(), producer->thread); /* which runs `ended` of streams */
+    pthread_mutex_lock(&producer->mutex);
+    while (may_wait && !producer->was_tried)
+        pthread_cond_wait(&producer->clock_changed, &producer->mutex);
+    struct wall_time told = producer->told;
+    struct instant at = producer->told_at;
+    pthread_mutex_unlock(&producer->mutex);
+    if (told.us == 0)
+        return wall_now();
+    return (struct wall_time){told.us + instant_since(at, instant_now()) / NS_PER_US};
 }
 
 /* --- one producer ------------------------------------------------------------------------------------------------- */
@@ -129,12 +162,16 @@ struct hf_producer *hf_producer_create(const struct hf_producer_options *options
     if (options->task_keys_max != 0)
         producer->limits.keys = options->task_keys_max;
     pthread_mutex_init(&producer->mutex, NULL);
+    pthread_cond_init(&producer->clock_changed, NULL);
+    all.told = clock_told;
+    all.told_context = producer;
     producer->push = push_create(producer->loop, &all);
     if (thread_spawn(&producer->thread, "hf_producer", producer_run, producer) == 0)
         return producer;
     snprintf(reason, reason_size, "no thread could be started");
     push_destroy(producer->push);
     loop_destroy(producer->loop);
+    pthread_cond_destroy(&producer->clock_changed);
     pthread_mutex_destroy(&producer->mutex);
     free(producer);
     return NULL;
@@ -162,6 +199,7 @@ void hf_producer_destroy(struct hf_producer *producer)
     pthread_join(producer->thread, NULL);
     push_destroy(producer->push); /* its loop does not run any more */
     loop_destroy(producer->loop);
+    pthread_cond_destroy(&producer->clock_changed);
     pthread_mutex_destroy(&producer->mutex);
     free(producer);
 }
@@ -344,7 +382,7 @@ bool hf_stream_add(struct hf_stream *stream, const char *text, size_t length, ui
 {
     struct error error = ERROR_NONE;
     struct built_task task;
-    if (text == NULL || !task_build(stream->builder, text, length, wall_now(), &task, &error)) {
+    if (text == NULL || !task_build(stream->builder, text, length, hf_producer_now(stream->producer), &task, &error)) {
         snprintf(reason, reason_size, "%s", text == NULL ? "the text is NULL" : error.text);
         return false;
     }
@@ -463,7 +501,8 @@ static bool task_take(struct hf_stream *stream, const struct envelope_limits *li
     struct task_builder *builder = task_builder_create(task, limits, NULL, error);
     const char *text = task->json != NULL ? task->json : task->args != NULL ? task->args : "[]";
     struct built_task built;
-    bool is_sound = builder != NULL && task_build(builder, text, strlen(text), wall_now(), &built, error);
+    bool is_sound =
+        builder != NULL && task_build(builder, text, strlen(text), hf_producer_now(stream->producer), &built, error);
     if (is_sound && jid != NULL)
         memcpy(jid, built.jid, strlen(built.jid) + 1);
     if (is_sound)

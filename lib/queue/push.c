@@ -181,6 +181,7 @@ enum {
 #define MISSED_AGAIN_NS  (1 * NS_PER_S) /* longer than other programs hold a task that they move */
 #define BURST_US         US_PER_S
 #define FINISH_NS        (200 * NS_PER_MS)
+#define CLOCK_AGE_NS     (10 * NS_PER_S)
 
 struct push {
     struct loop *loop;
@@ -200,6 +201,8 @@ struct push {
     struct loop_timer patience; /* also for held_until */
     char refusal[REFUSAL_MAX];
     struct buffer request;
+    struct redis_call clock;
+    struct instant clock_asked;
     bool is_recorded, is_doubtful; /* something was sent; a try of something has no outcome */
     struct redis_call finish;
     void (*finished)(void *context);
@@ -325,8 +328,42 @@ static uint64_t serial_lowest(const struct push *push)
     return lowest;
 }
 
+static void clock_tell(const struct push *push, struct wall_time node)
+{
+    if (push->options.told != NULL)
+        push->options.told(push->options.told_context, node, loop_now(push->loop));
+}
+
+static void clock_answered(struct redis_call *call, const struct redis_result *result)
+{
+    struct push *push = list_owner(call, struct push, clock);
+    const struct redis_reply *time = result->reply;
+    bool is_time = result->outcome == REDIS_VALUE && time->kind == REDIS_ARRAY && time->count == 2 &&
+                   time->elements[0].kind == REDIS_STRING && time->elements[1].kind == REDIS_STRING;
+    struct wall_time node = {0};
+    if (is_time)
+        node.us = strtoll(time->elements[0].bytes, NULL, 10) * US_PER_S + strtoll(time->elements[1].bytes, NULL, 10);
+    clock_tell(push, node);
+}
+
+static void clock_ask(struct push *push)
+{
+    struct buffer request = {0};
+    if (push->options.told == NULL || redis_call_is_outstanding(&push->clock))
+        return;
+    redis_request_command(&request, "TIME");
+    push->clock.done = clock_answered;
+    push->clock_asked = loop_now(push->loop);
+    if (!redis_node_call(push->node, &request, loop_after(push->loop, push->options.timeout_ns), &push->clock))
+        clock_tell(push, (struct wall_time){0});
+    buffer_fini(&request);
+}
+
 static bool batch_send(struct push *push, struct batch *batch)
 {
+    if (redis_node_state(push->node) == REDIS_NODE_UP &&
+        instant_since(push->clock_asked, loop_now(push->loop)) >= CLOCK_AGE_NS)
+        clock_ask(push);
     struct instant answer_by = batch->answer_by;
     if (answer_by.ns == INSTANT_NEVER.ns)
         answer_by = loop_after(push->loop, push->options.timeout_ns);
@@ -455,6 +492,10 @@ static void node_changed(void *context, struct redis_node *node, enum redis_node
 {
     (void)node;
     struct push *push = context;
+    if (state == REDIS_NODE_UP)
+        clock_ask(push);
+    else
+        clock_tell(push, (struct wall_time){0});
     if (state == REDIS_NODE_UP)
         batches_send(push);
     else if (is_denial(reason))
@@ -645,6 +686,7 @@ void push_destroy(struct push *push)
 {
     if (push == NULL)
         return;
+    redis_call_cancel(&push->clock);
     redis_node_destroy(push->node);
     loop_timer_clear(push->loop, &push->patience);
     loop_timer_clear(push->loop, &push->rest);

@@ -52,6 +52,10 @@ struct push_options {
     int64_t patience_ns;            /* with an unreachable node; 0 = 2 s */
     const char *space;              /* prefix of every key; NULL = none */
     unsigned batches_max;           /* full ones in flight; 0 = 4 */
+    /* What the node's clock said at `at`, for each connection and now and then; 0 = it did not say, or the first
+     * attempt to connect failed. May be NULL. */
+    void (*told)(void *context, struct wall_time node, struct instant at);
+    void *told_context;
 };
 
 struct push *push_create(struct loop *loop, const struct push_options *options);
@@ -68,6 +72,11 @@ void push_drop(struct push *push, struct push_source *source);
 /* Call before push_destroy, when everything has ended: removes the producer's record from the node, unless a lost
  * try may still arrive there. `finished` runs once, perhaps inside this function. */
 void push_finish(struct push *push, void (*finished)(void *context), void *context);
+
+/* The time by the clock of the producer's node, for task_build: durations count by that, whatever this host's clock
+ * says. The first call waits until the first attempt to connect has ended; our own clock while the node was never
+ * reached. */
+struct wall_time hf_producer_now(struct hf_producer *producer);
 
 /* A stream (holdfast.h) of tasks that its owner has built and checked. hf_stream_add_built waits while the stream is
  * full. */

@@ -195,7 +195,7 @@ bool queue_was_reached(const struct queue *queue);
  * time of that answer, never early. Our own wall clock before the first answer. */
 struct wall_time queue_now(const struct queue *queue);
 
-/* Requests whose answers are lost again and again, as of tasks that are larger than the node's limit for answers: they are
+/* Requests whose answers are lost again and again, as those with tasks above the node's limit for answers: they are
  * repeated rarely. */
 unsigned queue_unreceived(const struct queue *queue);
 

@@ -6,9 +6,8 @@
  * deadline is checked is not late, however long this process was stopped. Replies are matched by order, so anything
  * that breaks the order (an unsolicited reply, a reply outside the limits, garbage) closes the connection: all its
  * calls become REDIS_UNKNOWN, and the node reconnects after a jittered back-off, which grows until a connection has
- * lasted for longer than the longest pause. Nothing is sent twice, with one
- * exception: a call answered NOSCRIPT was not executed, so the node loads the script and sends the call again within
- * its deadline (E43).
+ * lasted for longer than the longest pause. Nothing is sent twice, with one exception: a call answered NOSCRIPT was not
+ * executed, so the node loads the script and sends the call again within its deadline (E43).
  *
  * A server that stops answering costs bounded memory and time: the node closes the connection when more than
  * `unanswered_limit` bytes are unanswered, or the oldest request is for longer than `silence_limit`.
@@ -26,7 +25,7 @@
  * Only a master is ever up. A replica is reported as down and tried again. A master that becomes a replica while
  * connected answers READONLY, MASTERDOWN or UNBLOCKED: the call gets that error (it was not executed), and the node
  * closes the connection. A server that does not know or allow ROLE counts as a master until it answers READONLY; one
- * that does not know or allow CLIENT shows no names of connections. A server that is part of a Redis Cluster, or runs no
+ * that does not know or allow CLIENT shows no names of connections. One that is part of a Redis Cluster, or runs no
  * scripts, says so in an answer: the node is down, and tries again after `unfit_pause`.
  *
  * With sentinels, every attempt begins by asking them for the master, one after the other, each for

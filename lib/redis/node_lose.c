@@ -87,8 +87,8 @@ static int64_t backoff_ns(const struct redis_node *node)
     return high > low ? random_between(low, high) : low;
 }
 
-/* A server that ends each connection soon, because its answers are too large, because it is a replica that hides its role
- * or a master that lacks replicas, would be connected to in a tight loop. */
+/* A server that ends each connection soon, because its answers are too large, or as a replica that hides its role or a
+ * master that lacks replicas, would be connected to in a tight loop. */
 static bool has_lasted(const struct redis_node *node)
 {
     struct instant lasted = instant_after(node->up_since, node->options.backoff_max_ns);

@@ -3,11 +3,15 @@
 #include "tests/support/test.h"
 
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/buffer.h"
 #include "queue/envelope.h"
+#include "tests/support/private_directory.h"
 #include "tests/support/push_fixture.h"
+#include "tests/support/stepped_clock.h"
 
 /* The oldest task of a queue, parsed. */
 static char *task_parse(const char *queue, struct envelope *envelope)
@@ -101,6 +105,41 @@ TEST(test_lines_with_times)
     assert_reply(server, "3", "ZCARD schedule");
     assert_reply(server, "1", "ZCOUNT schedule 4102444800 4102444800");
     assert_length("default", 1);
+}
+
+/* What Lua says about one task and the node's time. */
+static void assert_seconds_from_now(const char *look, long long least, long long most)
+{
+    char *text = redis_server_command(server,
+                                      "EVAL \"local now = tonumber(redis.call('TIME')[1]) local function task(text) "
+                                      "return cjson.decode(text) end return math.floor(%s - now)\" 0",
+                                      look);
+    assert_in_range(strtoll(text, NULL, 10) + 100000, least + 100000, most + 100000);
+    free(text);
+}
+
+TEST(durations_count_by_the_clock_of_the_node)
+{
+    static const int64_t offsets_ns[] = {-120 * NS_PER_S, 3600 * NS_PER_S};
+    for (size_t i = 0; i < sizeof offsets_ns / sizeof offsets_ns[0]; i++) {
+        char path[PRIVATE_DIRECTORY_MAX];
+        int file = private_file_create(path);
+        const int64_t clock[2] = {offsets_ns[i]};
+        free(redis_server_command(server, "FLUSHALL"));
+        assert_int_equal(write(file, clock, sizeof clock), sizeof clock);
+        stepped_clock_enter(path);
+        push(WORDS("echo", "--in", "1000s", "--expires-in", "500s"));
+        assert_exit(0);
+        push_text(WORDS("-"), "{\"class\":\"t\",\"args\":[],\"at\":3000}\n{\"class\":\"t\",\"args\":[]}\n");
+        stepped_clock_leave();
+        assert_exit(0);
+        assert_seconds_from_now("redis.call('ZRANGE', 'schedule', 0, 0, 'WITHSCORES')[2]", 900, 1000);
+        assert_seconds_from_now("task(redis.call('ZRANGE', 'schedule', 0, 0)[1]).expires_at", 1400, 1500);
+        assert_seconds_from_now("redis.call('ZRANGE', 'schedule', 1, 1, 'WITHSCORES')[2]", 2900, 3000);
+        assert_seconds_from_now("task(redis.call('LINDEX', 'queue:default', 0)).created_at", -100, 0);
+        close(file);
+        unlink(path);
+    }
 }
 
 /* Nothing is added to these lines that would tell them apart. */

@@ -172,6 +172,7 @@ struct pusher {
     bool is_added;    /* since the last flush */
     unsigned interrupts;
     uint64_t line, tasks, bad, complaints;
+    int64_t last_at_us; /* when the task that was read last is to run; 0 = now */
     uint64_t ended, ends[HF_PUSH_UNKNOWN + 1];
 };
 
@@ -305,10 +306,13 @@ static void text_take(struct pusher *pusher, const char *text, size_t length)
 {
     struct built_task task;
     struct error error = ERROR_NONE;
-    if (task_build(pusher->command->builder, text, length, wall_now(), &task, &error))
-        task_take(pusher, &task);
-    else
+    struct wall_time now = pusher->producer != NULL ? hf_producer_now(pusher->producer) : wall_now();
+    if (!task_build(pusher->command->builder, text, length, now, &task, &error)) {
         line_refuse(pusher, error.text);
+        return;
+    }
+    task_take(pusher, &task);
+    pusher->last_at_us = task.at_us;
 }
 
 /* Takes one line; false when there is none now. */
@@ -485,7 +489,7 @@ static void single_tell(const struct pusher *pusher)
     printer_text(&out, NULL, "class", task->class_name);
     printer_text(&out, NULL, "queue", task->queue != NULL ? task->queue : "default");
     if (pusher->ends[HF_PUSH_SCHEDULED] > 0)
-        printer_moment(&out, NULL, "at", (struct wall_time){task->at_ms * 1000});
+        printer_moment(&out, NULL, "at", (struct wall_time){pusher->last_at_us});
     printer_end(&out);
 }
 
@@ -567,7 +571,7 @@ static enum exit_code pusher_run(const struct push_command *command)
     enum exit_code code = EXIT_CODE_FAILURE;
     if (begin(&pusher, &error)) {
         if (command->single != NULL) {
-            task_take(&pusher, &command->single_task);
+            text_take(&pusher, command->single, strlen(command->single));
             pusher.input_over = pusher.input_ended = true;
         }
         feed(&pusher);
@@ -640,9 +644,6 @@ static void single_settle(struct push_command *command)
         envelope_new_jid(command->jid);
         task->jid = command->jid;
     }
-    if (task->in_ms != 0)
-        task->at_ms = wall_now().us / 1000 + task->in_ms;
-    task->in_ms = 0;
 }
 
 static int push(struct push_command *command)
