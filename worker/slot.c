@@ -225,6 +225,8 @@ static struct flow_task task_look(struct slot *slot)
     task.is_put_off = slot->is_put_off = !may_serve(slot, task.wants_lock);
     task.on_lost = on_lost_of(rules->on_lost);
     task.at_most_once = rules->at_most_once;
+    if (rules->mode != CONFIG_MODE_NONE && slot->resources.count == 0 && rules->refused_class == NULL)
+        slot_log_unlocked(slot);
     bool was_successor = slot->is_successor;
     task_contend(slot, &task);
     task.must_confirm = slot->is_successor;

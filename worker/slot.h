@@ -204,6 +204,7 @@ void slot_outcome_clear(struct slot *slot);
 /* slot_log.c: log, events, report and observer */
 void slot_ending_tell(struct slot *slot, enum flow_ending ending); /* counts it, logs it, runs on_event */
 void slot_log_started(struct slot *slot);
+void slot_log_unlocked(struct slot *slot); /* it names nothing to lock */
 void slot_observe_claim(struct slot *slot);
 void slot_observe_asking(struct slot *slot);
 void slot_observe_answer(struct slot *slot, const struct redlock_event *event);

@@ -8,10 +8,12 @@
  * is looked at: so an observer's times are read off the clock where it happens, and without an observer none is. */
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "base/memory.h"
 #include "queue/class_names.h"
+#include "worker/config/suggest.h"
 #include "worker/worker_state.h"
 
 /* --- the observer ------------------------------------------------------------------------------------------------- */
@@ -271,6 +273,62 @@ void worker_log_unserved_fire(struct loop_timer *timer)
     struct worker *worker = list_owner(timer, struct worker, log_unserved);
     if (unserved_tell(worker))
         loop_timer_set(worker->loop, timer, loop_after(worker->loop, UNSERVED_NEXT_NS));
+}
+
+/* --- tasks that lock nothing -------------------------------------------------------------------------------------- */
+
+/* Somebody said so; else it is what the lock nodes make possible. */
+static bool is_said_to_be_correct(const struct slot *slot)
+{
+    const struct config_class *entry = config_class_find(slot->worker->options.config, slot->envelope.class_name);
+    return slot->handler->mode == HF_CORRECTNESS || (entry != NULL && entry->mode == CONFIG_MODE_CORRECTNESS);
+}
+
+/* The name of a member that was probably meant to be `resource`; "" = there is none. */
+static const char *misspelt_resource(const struct envelope *envelope, char name[SUGGEST_WORD_MAX])
+{
+    static const char right[] = "resource";
+    for (size_t i = 0; i < envelope->member_count; i++) {
+        const struct text_span *member = &envelope->members[i].name;
+        if (member->length + 2 < sizeof right - 1 || member->length > sizeof right + 1)
+            continue;
+        snprintf(name, SUGGEST_WORD_MAX, "%.*s", (int)member->length, member->bytes);
+        struct suggestion suggestion = suggestion_for(name);
+        suggestion_offer(&suggestion, right);
+        if (suggestion.best != NULL && strcmp(name, right) != 0)
+            return name;
+    }
+    return "";
+}
+
+/* Its class locks what tasks name, and it names nothing: that may be meant, and is said once a class and reason. */
+void slot_log_unlocked(struct slot *slot)
+{
+    struct worker *worker = slot->worker;
+    char name[SUGGEST_WORD_MAX], jid[LOG_QUOTE_MAX], class_name[LOG_QUOTE_MAX], member[LOG_QUOTE_MAX];
+    const char *misspelt = misspelt_resource(&slot->envelope, name);
+    if (misspelt[0] == '\0' && (slot->rules.mode != CONFIG_MODE_CORRECTNESS || slot->rules.must_lock))
+        return;
+    struct class_names **told = misspelt[0] != '\0' ? &worker->told_misspelt : &worker->told_unlocked;
+    if (*told == NULL)
+        *told = memory_new(struct class_names);
+    unsigned before = (*told)->count;
+    (void)class_names_number_exact(*told, slot->envelope.class_name);
+    if ((*told)->count == before)
+        return;
+    log_value(slot->jid, jid);
+    log_value(slot->envelope.class_name, class_name);
+    if (misspelt[0] != '\0')
+        log_event(
+            LOG_WARN, "task_member_misspelt",
+            "jid=%s class=%s member=%s advice=\"the task locks nothing: was resource meant? (told once a class)\"", jid,
+            class_name, log_value(misspelt, member));
+    else
+        log_event(
+            is_said_to_be_correct(slot) ? LOG_WARN : LOG_INFO, "task_unlocked",
+            "jid=%s class=%s advice=\"its class has the mode correctness, and the task names no resource: it runs "
+            "without a lock; lock = \\\"required\\\" would bury it (told once a class)\"",
+            jid, class_name);
 }
 
 /* --- the end of a task -------------------------------------------------------------------------------------------- */

@@ -684,6 +684,8 @@ static void worker_free(struct worker *worker)
     contention_destroy(worker->contention);
     ended_tasks_destroy(worker->ended);
     serials_free(worker);
+    free(worker->told_unlocked);
+    free(worker->told_misspelt);
     free(worker->class_names);
     free(worker->slots);
     buffer_fini(&worker->text);

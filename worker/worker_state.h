@@ -67,6 +67,8 @@ struct worker {
     struct task_log task_log;
     struct unserved_log *unserved; /* tasks of classes that are not served, since the last line about them */
     struct loop_timer log_unserved;
+    struct class_names *told_unlocked,
+        *told_misspelt;                      /* classes of tasks that lock nothing, of which the log has told */
     struct loop_timer log_sums;              /* when sums are logged */
     struct loop_timer observe;               /* when the observer is called */
     struct loop_timer watchdog;              /* when it gets the next sign that the loop turns */

@@ -91,4 +91,23 @@ TEST(a_task_whose_key_is_something_else_waits_and_says_so)
     }
 }
 
+/* Once a class. */
+TEST(a_task_that_locks_nothing_by_mistake_is_told)
+{
+    unsigned worker =
+        fleet_work(&fleet, &(struct fleet_setup){.classes = "{ class = \"note\"; mode = \"correctness\"; }"});
+    fleet_push(&fleet, "{\"class\":\"note\",\"args\":[],\"jid\":\"one\",\"resuorce\":\"r\"}");
+    test_await(fleet_noted(&fleet, "end one") == 1);
+    fleet_push(&fleet, "{\"class\":\"note\",\"args\":[],\"jid\":\"two\",\"resources\":\"r\"}");
+    fleet_push(&fleet, "{\"class\":\"note\",\"args\":[],\"jid\":\"three\"}");
+    fleet_push(&fleet, "{\"class\":\"note\",\"args\":[],\"jid\":\"four\",\"resource\":\"r\"}");
+    test_await(fleet_noted(&fleet, "end four") == 1 && fleet_noted(&fleet, "end three") == 1);
+    one_fleet_stop(worker);
+    assert_int_equal(fleet_logged_times(&fleet, worker, "warn task_member_misspelt jid=one class=note member=resuorce"),
+                     1);
+    assert_int_equal(fleet_logged_times(&fleet, worker, "task_member_misspelt"), 1);
+    assert_int_equal(fleet_logged_times(&fleet, worker, "warn task_unlocked jid=three class=note"), 1);
+    assert_int_equal(fleet_logged_times(&fleet, worker, "task_unlocked"), 1);
+}
+
 RUN_FLEET_TESTS
