@@ -8,12 +8,6 @@
 #include "queue/queue_private.h"
 #include "queue/scripts.h"
 
-void queue_look(struct queue *queue)
-{
-    if (loop_timer_is_set(&queue->lease_timer))
-        loop_timer_set(queue->loop, &queue->lease_timer, loop_now(queue->loop));
-}
-
 /* --- what the node said ---------------------------------------------------------------------------------------- */
 
 void queue_note_time(struct queue *queue, int64_t us)

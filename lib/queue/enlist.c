@@ -111,6 +111,12 @@ static void enlist_send(struct queue *queue)
     retried_call_start(&queue->presence);
 }
 
+void queue_look(struct queue *queue)
+{
+    if (loop_timer_is_set(&queue->lease_timer))
+        loop_timer_set(queue->loop, &queue->lease_timer, loop_now(queue->loop));
+}
+
 static void enlisted(struct retried_call *retried_call, const struct redis_reply *reply)
 {
     struct queue *queue = list_owner(retried_call, struct queue, presence);

@@ -40,8 +40,8 @@
  * the release reaches each node to which it was sent. Besides, the key must be free, and its fence not above our token:
  * else somebody was granted it since. The fence is raised to the token, as by a grant. So a majority that has the key
  * shows as much as one that granted it: nobody else has one, and nobody had one in between. Such a node counts from the
- * next extension on, because what a majority has lost is lost, although the same round gives it again (E25). An unfenced
- * hold offers nothing: no fence could speak of others.
+ * next extension on, because what a majority has lost is lost, although the same round gives it again (E25). An
+ * unfenced hold offers nothing: no fence could speak of others.
  *
  * Memory loss (reference 5). lease_forgot announces a node that may have forgotten: its vote for an undecided attempt
  * is void. A hold may give it the key again (`replant`) only if the node acknowledged it in this hold and would

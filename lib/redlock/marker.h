@@ -10,8 +10,8 @@
  * finds no marker there and counts no vote, so it never misreads what others keep.
  *
  * One line, always in exactly this form, because scripts compare it byte for byte: a vote counts only where the whole
- * text is what the client saw at its last inspection. `run` is the run of the server (inspect.lua) that went through its
- * quarantine, or no server's: "-" before the first quarantine; 24 times f and a time after a client found a reason
+ * text is what the client saw at its last inspection. `run` is the run of the server (inspect.lua) that went through
+ * its quarantine, or no server's: "-" before the first quarantine; 24 times f and a time after a client found a reason
  * to doubt the node. A server with another run than its marker has lost its memory, or may have.
  *
  * Pure: text to struct and back. Any thread. */

@@ -102,9 +102,9 @@ struct redlock_node {
 struct redlock_options {
     const struct redlock_node *nodes;
     size_t node_count;
-    const char *key_prefix; /* NULL = none; not "h" or "hf", and no key may begin with "hf:": those keys are ours */
-    size_t
-        fence_memory; /* bytes, about, that the tokens take on a node; 64 KiB at least, 0 = 64 MiB. The lowest are forgotten first; new ones begin above all that were */
+    const char *key_prefix;  /* NULL = none; not "h" or "hf", and no key may begin with "hf:": those keys are ours */
+    size_t fence_memory;     /* bytes, about, that the tokens take on a node; 64 KiB at least, 0 = 64 MiB. The lowest
+                                are forgotten first; new ones begin above all that were */
     double drift_factor;     /* how much the rates of two clocks may differ, 0.001 to 0.1; 0 = 0.01. A lock is trusted
                                 for that share less than its ttl. A node whose clock differs by more has no vote */
     const char *client_name; /* shown by CLIENT LIST; NULL = "redlock" */

@@ -133,11 +133,10 @@ REDLOCK_API enum redlock_nodes_end redlock_nodes_init(struct redlock_nodes *node
 /* Gives nodes their votes back: all of them, or the `wanted` ones (one flag a node, NULL = all). Waits until
  * quarantines are over and records that, updates members that a change did not reach, and readmits nodes that lost
  * their marker, with a fresh id. If changes of the group have met and none of them has a quorum, it gives the places
- * about which they differ anew.
- * It waits for `wait_ms` at most: 0 = it does only what needs no time, INT64_MAX = as long as it takes. If that is less
- * than it needs, it ends at once with REDLOCK_NODES_WAITING, and the reason says how long it needs: what a process
- * waits for is known to it alone, so the time of several calls does not add up. Clients that live finish whatever a call
- * has begun when it ends, even by a signal. */
+ * about which they differ anew. It waits for `wait_ms` at most: 0 = it does only what needs no time, INT64_MAX = as
+ * long as it takes. If that is less than it needs, it ends at once with REDLOCK_NODES_WAITING, and the reason says how
+ * long it needs: what a process waits for is known to it alone, so the time of several calls does not add up. Clients
+ * that live finish whatever a call has begun when it ends, even by a signal. */
 REDLOCK_API enum redlock_nodes_end redlock_nodes_heal(struct redlock_nodes *nodes, const bool *wanted, int64_t wait_ms);
 
 /* Puts another server into the place of the node with this index; the old server may be dead. Takes a little more than

@@ -19,8 +19,8 @@
  *
  * Quarantine:
  * - The reasons: a new run (restart, or a replica that is a master again: inspect.lua), a marker that is gone although
- *   this process saw it there (wipe), a marker whose run is no server's, the end of an eviction policy, and a clock that
- *   stepped (E36, H10).
+ *   this process saw it there (wipe), a marker whose run is no server's, the end of an eviction policy, and a clock
+ *   that stepped (E36, H10).
  * - It lasts max_ttl x 1.01 + 2 ms + the longest patience, by our own clock, from first sight (H1, H5).
  * - At its end the node is inspected again, because during a long pause of ours it may have been healed and doubted
  *   anew (each doubt has its own text). If nothing new shows, the marker is written by compare-and-set with the run
@@ -241,9 +241,9 @@ struct trust {
     int64_t timeout_ns;
     double drift_factor;
     bool has_group;
-    bool has_new_marker;       /* since the last adopt_group */
-    bool is_unconfirmed;       /* a server without a marker, or without its vote, waits for inspections of others */
-    struct marker group;       /* without self and run */
+    bool has_new_marker; /* since the last adopt_group */
+    bool is_unconfirmed; /* a server without a marker, or without its vote, waits for inspections of others */
+    struct marker group; /* without self and run */
     struct trust_node node[LEASE_NODES_MAX];
 };
 

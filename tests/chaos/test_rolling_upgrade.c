@@ -1,7 +1,7 @@
 /* A fleet is upgraded while it works: its workers, one after the other, from one build to another of the same scheme.
  * Meanwhile workers of both are killed, a lock node loses all that it has, and another stands still. No task is lost,
- * none runs again unless its process was killed, no two run at once under one lock, and the tokens of each resource rise
- * all the time.
+ * none runs again unless its process was killed, no two run at once under one lock, and the tokens of each resource
+ * rise all the time.
  *
  * HOLDFAST_FORMER names a folder with the program of an earlier release, and in plugins the ledger (tests/plugins),
  * built with its headers. Without it the first workers are of this build, too.

@@ -1,5 +1,5 @@
-/* Runs a command with what a container has by default: the capabilities of Docker, and none of the system calls that make
- * namespaces, mount, or reach into the kernel. scripts/try-places builds it. */
+/* Runs a command with what a container has by default: the capabilities of Docker, and none of the system calls that
+ * make namespaces, mount, or reach into the kernel. scripts/try-places builds it. */
 #include <errno.h>
 #include <linux/capability.h>
 #include <linux/filter.h>

@@ -486,43 +486,6 @@ TEST(the_number_of_nodes_is_that_of_the_group)
     expect(heal(true), REDLOCK_NODES_REFUSED, "the group has 3 places, but 5 nodes are configured");
 }
 
-TEST(fences_of_a_set_are_counted)
-{
-    group_begin();
-    ask(0, "ZADD hf:fences 5 lock:a 6 lock:b");
-    ask(0, "SET hf:fences:floor 4");
-    ask(1, "SET hf:fences 1"); /* no set */
-    look();
-    redlock_nodes_count_fences(nodes);
-    const struct redlock_node_view *first = redlock_nodes_view(nodes, 0), *second = redlock_nodes_view(nodes, 1);
-    const struct redlock_node_view *third = redlock_nodes_view(nodes, 2);
-    assert_true(first->has_fence_count && first->fence_count == 2 && first->fence_floor == 4);
-    assert_true(!second->has_fence_count && second->fence_count == 0);
-    assert_true(third->has_fence_count && third->fence_count == 0 && third->fence_floor == 0);
-}
-
-TEST(what_is_no_fence_is_told)
-{
-    static const char *const spoilt[] = {"RPUSH hf:fences:floor 1", "SET hf:fences:floor none", "HSET hf:fences a 1"};
-    group_begin();
-    for (unsigned i = 0; i < sizeof spoilt / sizeof spoilt[0]; i++) {
-        ask(1, "%s", spoilt[i]);
-        expect(look(), REDLOCK_NODES_DONE, "lock2: Under hf:fences or hf:fences:floor is something else");
-        expect_node(1, "excluded", "bad_fences");
-        assert_int_equal(redlock_nodes_group(nodes).voters, 2);
-        ask(1, "DEL hf:fences hf:fences:floor");
-        ask(1, "SET hf:fences:floor 1700000000000000");
-        look();
-        expect_node(1, "votes", "fine");
-        ask(1, "DEL hf:fences:floor");
-    }
-    /* Nor does a floor that is none keep a marker from being written. */
-    ask(1, "RPUSH hf:fences:floor 1");
-    ask(1, "DEL hf:lock:group");
-    expect(heal(true), REDLOCK_NODES_REFUSED, "lock2: Under hf:fences or hf:fences:floor is something else");
-    expect_node(1, "excluded", "bad_fences");
-}
-
 /* --- healing ------------------------------------------------------------------------------------------------------ */
 
 static void expect_told_to_wait(int64_t ns)

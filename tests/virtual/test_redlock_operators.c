@@ -1,5 +1,5 @@
-/* What operators see of a lock group (redlock_nodes.h): how clocks are compared, what a look shows, and a lock that is
- * taken away. What they do to its members is in test_redlock_nodes.c. */
+/* What operators see of a lock group (redlock_nodes.h): fences, how clocks are compared, what a look shows, and a lock
+ * that is taken away. What they do to its members is in test_redlock_nodes.c. */
 #include "tests/support/test.h"
 
 #include <stdio.h>
@@ -30,6 +30,50 @@ static int tear_down(void **state)
     (void)state;
     redlock_nodes_close(nodes);
     return 0;
+}
+
+TEST(fences_are_counted)
+{
+    lock_cluster_ask(&cluster, 0, "ZADD hf:fences 5 lock:a 6 lock:b");
+    lock_cluster_ask(&cluster, 0, "SET hf:fences:floor 4");
+    lock_cluster_ask(&cluster, 1, "SET hf:fences 1"); /* no set */
+    redlock_nodes_look(nodes);
+    redlock_nodes_count_fences(nodes);
+    const struct redlock_node_view *first = redlock_nodes_view(nodes, 0), *second = redlock_nodes_view(nodes, 1);
+    const struct redlock_node_view *third = redlock_nodes_view(nodes, 2);
+    assert_true(first->has_fence_count && first->fence_count == 2 && first->fence_floor == 4);
+    assert_true(!second->has_fence_count && second->fence_count == 0);
+    assert_true(third->has_fence_count && third->fence_count == 0 && third->fence_floor == 0);
+}
+
+static void expect_bad_fences(bool has)
+{
+    const struct redlock_node_view *view = redlock_nodes_view(nodes, 1);
+    assert_string_equal(view->state, has ? "excluded" : "votes");
+    assert_string_equal(view->reason, has ? "bad_fences" : "fine");
+    assert_int_equal(redlock_nodes_group(nodes).voters, NODES - has);
+    if (has)
+        assert_contains(redlock_nodes_reason(nodes), "Under hf:fences or hf:fences:floor is something else");
+}
+
+TEST(what_is_no_fence_is_told)
+{
+    static const char *const spoilt[] = {"RPUSH hf:fences:floor 1", "SET hf:fences:floor none", "HSET hf:fences a 1"};
+    for (unsigned i = 0; i < sizeof spoilt / sizeof spoilt[0]; i++) {
+        lock_cluster_ask(&cluster, 1, "%s", spoilt[i]);
+        assert_int_equal(redlock_nodes_look(nodes), REDLOCK_NODES_DONE);
+        expect_bad_fences(true);
+        lock_cluster_ask(&cluster, 1, "DEL hf:fences hf:fences:floor");
+        lock_cluster_ask(&cluster, 1, "SET hf:fences:floor 1700000000000000");
+        redlock_nodes_look(nodes);
+        expect_bad_fences(false);
+        lock_cluster_ask(&cluster, 1, "DEL hf:fences:floor");
+    }
+    /* Nor does a floor that is none keep a marker from being written. */
+    lock_cluster_ask(&cluster, 1, "RPUSH hf:fences:floor 1");
+    lock_cluster_ask(&cluster, 1, "DEL hf:lock:group");
+    assert_int_equal(redlock_nodes_heal(nodes, NULL, INT64_MAX), REDLOCK_NODES_REFUSED);
+    expect_bad_fences(true);
 }
 
 /* --- clocks ------------------------------------------------------------------------------------------------------- */

@@ -208,8 +208,8 @@ static void list_advance(struct task_walk *walk, size_t seen)
 
 /* --- claims ------------------------------------------------------------------------------------------------------- */
 
-/* The claims of all processes. These are listed once, in the order of their names; then each page reads whole processes:
- * the hash of its slots in pieces, and the bells of the queues that it served. */
+/* The claims of all processes. These are listed once, in the order of their names; then each page reads whole
+ * processes: the hash of its slots in pieces, and the bells of the queues that it served. */
 
 enum { QUEUES_TRIED_MAX = 1000 };
 

@@ -1,6 +1,6 @@
 /* What the holder of a lock of the loop must be told, and when, by the clock of its host: DANGER and LOST in time,
- * nothing after LOST, half of the ttl left at first, an extension only when a majority has done it that had the key before, and how a release
- * ended. Its process may stand still: then it is told when it goes on. */
+ * nothing after LOST, half of the ttl left at first, an extension only when a majority has done it that had the key
+ * before, and how a release ended. Its process may stand still: then it is told when it goes on. */
 #include "tests/sim/lock/schedule.h"
 
 #define LATE_NS   (2 * NS_PER_MS) /* one or two turns of the loop */

@@ -218,8 +218,8 @@ static void recovery_await(void)
 
 /* Those that were in quarantine have their votes back, as an operator sees. Where no client that is no guest knew a
  * node before it forgot, he has to help. A server that got its place back while somebody else, long cut off, recorded
- * another for it, is no member for anybody: he empties it first. To who looks for a moment only, a node whose clock shows
- * another time has no vote. */
+ * another for it, is no member for anybody: he empties it first. To who looks for a moment only, a node whose clock
+ * shows another time has no vote. */
 static void votes_await(void)
 {
     int64_t limit_ns = (1 + schedule.node_count / 2) * 2 * schedule.max_ttl_ns + HEAL_NS; /* one after the other */

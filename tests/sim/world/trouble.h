@@ -42,8 +42,8 @@ struct trouble_scene {
     bool is_wild;
     bool freezes;                    /* hosts are suspended, alone or with a node */
     bool keeps_memory, keeps_clocks; /* no server loses data; no clock jumps */
-    /* Clocks of nodes show different times, so tokens stay in order only where a majority of the other nodes can be asked
-     * when one votes again that has forgotten. So they can, and a node forgets only after those before it vote. */
+    /* Clocks of nodes show different times, so tokens stay in order only where a majority of the other nodes can be
+     * asked when one votes again that has forgotten. So they can, and none forgets before the last one votes. */
     bool is_apart;
     bool is_minor; /* only at a minority of the lock nodes, and nowhere else */
 };

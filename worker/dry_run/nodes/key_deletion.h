@@ -1,7 +1,8 @@
 /* Removes from one node all keys that begin with certain bytes, and such members of a set that others use too: walks
- * through both with SCAN and ZSCAN in small steps and deletes what it finds, again and again until it finds none. It rests between the steps, so that it takes no more than
- * a share of the node's time. What fails is tried again until the deadline, or until nothing was answered for too long.
- * A node that does not let us look (its user has no right to SCAN) ends it at once. Runs on the loop. */
+ * through both with SCAN and ZSCAN in small steps and deletes what it finds, again and again until it finds none. It
+ * rests between the steps, so that it takes no more than a share of the node's time. What fails is tried again until
+ * the deadline, or until nothing was answered for too long. A node that does not let us look (its user has no right to
+ * SCAN) ends it at once. Runs on the loop. */
 #ifndef WORKER_DRY_RUN_KEY_DELETION_H
 #define WORKER_DRY_RUN_KEY_DELETION_H
 
