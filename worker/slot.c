@@ -201,8 +201,10 @@ static void task_contend(struct slot *slot, struct flow_task *task)
 /* Without a majority of the lock nodes nobody knows their group, and nothing can be locked. */
 static bool may_serve(const struct slot *slot, bool wants_lock)
 {
-    const struct worker *worker = slot->worker;
+    struct worker *worker = slot->worker;
     bool locks = wants_lock && (worker->knows_group || !slot->rules.fails_open);
+    if (locks && !worker->knows_group)
+        slot_lock_trouble_tell(worker, REDLOCK_NO_QUORUM, "no majority of the lock nodes has told its group");
     return announced_terms_allow(worker->announced, slot->envelope.class_name, locks);
 }
 

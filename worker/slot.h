@@ -149,6 +149,8 @@ void slot_lock_init(struct slot *slot);
 void slot_lock_take(struct slot *slot,
                     void (*told)(struct redlock_lock *lock, void *context, const struct redlock_event *event));
 void slot_lock_taken(struct slot *slot, const struct redlock_event *event);
+/* Logged once a second at most, while it lasts. */
+void slot_lock_trouble_tell(struct worker *worker, enum redlock_answer answer, const char *reason);
 enum flow_refusal slot_lock_refused(struct slot *slot, const struct redlock_event *event);
 void slot_lock_lost(struct slot *slot, enum redlock_loss loss);
 /* A program has released the lock behind this list, perhaps. The context is the worker. */

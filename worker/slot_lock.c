@@ -214,8 +214,7 @@ static void stale_grants_tell(struct slot *slot)
                    &(struct waiting_end){.lists = slot->waiting.names, .list_count = slot->waiting.resource_count});
 }
 
-/* Logged once a second at most, while it lasts. */
-static void trouble_tell(struct worker *worker, enum redlock_answer answer, const char *reason)
+void slot_lock_trouble_tell(struct worker *worker, enum redlock_answer answer, const char *reason)
 {
     struct instant now = loop_now(worker->loop);
     if (instant_before(now, instant_after(worker->trouble_told, NS_PER_S)))
@@ -257,7 +256,7 @@ enum flow_refusal slot_lock_refused(struct slot *slot, const struct redlock_even
         wait_plan(slot, slot->waiting.names[0], delay_ns + random_between(0, delay_ns / 2), seen_us);
     slot->wait.is_in_line = was_successor;
     if (event->answer == REDLOCK_NO_QUORUM || event->answer == REDLOCK_INVALID)
-        trouble_tell(worker, event->answer, event->reason);
+        slot_lock_trouble_tell(worker, event->answer, event->reason);
     failure_set(&slot->job.outcome.failure, "HF::LockRefused", "%s: %s", slot->resources.names[event->resource],
                 event->reason);
     if (refusal == FLOW_BUSY && slot->flow.task.on_conflict == FLOW_CONFLICT_FAIL)

@@ -177,7 +177,7 @@ TEST(without_a_majority_what_is_open_runs_and_what_is_closed_waits)
     redis_server_kill(fleet.locks.servers[1]);
     unsigned worker = start(NOTE("on_no_quorum = \"open\";"));
     fleet_push(&fleet, "{\"class\":\"guarded\",\"args\":[0],\"jid\":\"closed\",\"resource\":\"r\"}");
-    test_await(fleet_logged(&fleet, worker, "task_ended ending=parked jid=closed"));
+    test_await(fleet_logged(&fleet, worker, "task_ended ending=put_off jid=closed"));
     test_await(fleet_logged(&fleet, worker, "lock_no_quorum"));
     push_note("open");
     test_await(fleet_noted(&fleet, "end open") == 1);

@@ -130,7 +130,10 @@ TEST(who_enlists_itself_has_no_culprit)
 {
     given_the_dead(PROCESS(1));
     assert_int_equal(blame(PROCESS(1)), 1);
-    assert_reply(server, "1", "EVALSHA %s 2 hf:2:processes place " PROCESS(1) " 60 a", queue_script_enlist.sha1);
+    free(redis_server_command(server,
+                              "EVALSHA %s 2 hf:2:processes place " PROCESS(1) " 60 a hf:2:process: \"\" first \"\"",
+                              queue_script_enlist.sha1));
+    assert_reply(server, "a", "HGET place queues");
     assert_reply(server, "0", "HEXISTS place culprit");
 }
 

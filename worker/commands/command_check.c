@@ -351,10 +351,9 @@ const struct command command_check = {
     .about =
         "Reads the configuration, loads the plugins and asks every node who it is, all nodes at the same time. Each\n"
         "lock node is also asked for a lock with a random name below lock.prefix, which is given back at once. All\n"
-        "errors and warnings are reported, not only the first. Nothing else is changed anywhere. A worker whose terms "
-        "would break exclusion\n"
-        "beside those of a living one (another lock group or prefix, or a class that locks something else) would wait\n"
-        "for it to end: that is a warning.\n"
+        "errors and warnings are reported, not only the first. Nothing else is changed anywhere. A worker whose terms\n"
+        "would break exclusion beside those of a living one (another lock group or prefix, or a class that locks\n"
+        "something else) would wait for it to end: that is a warning.\n"
         "\n"
         "Exits with 0 when there is no error (warnings do not count), with 1 when something has to be mended, and\n"
         "with 75 when the only errors are nodes that cannot be reached.\n",
