@@ -47,9 +47,10 @@
  *   refuses smaller ones is safe from late writers (docs/fencing.md). verify() asks a majority of the lock nodes now,
  *   for a step that can neither be undone nor check a number. It narrows the gap and does not close it.
  *
- * A task without a lock has no such deadline. A process that stood still knows by the clock that another worker may
- * have the task (HF_CLAIM_LOST). A worker that is cut off from the queue node learns it only when the node answers
- * again; until then two workers may run the task. Work that must not overlap needs a resource to lock.
+ * A task without a lock has the lease of its worker as a deadline: if the worker stood still, or was cut off from the
+ * queue node, for that long (15 s, a setting), another worker may have the task. cancelled() turns true before that
+ * (HF_CLAIM_LOST), judged by the clock. A handler that goes on all the same runs beside the other one, and nothing
+ * refuses its writes. Work that must not overlap needs a resource to lock.
  *
  * If the process dies inside run(), the task is still claimed on the queue node, and runs again. A class that must
  * never run twice sets HF_AT_MOST_ONCE; then the task is lost instead. */
@@ -86,8 +87,9 @@ enum hf_cancel_reason {
     HF_NOT_CANCELLED,
     HF_LOCK_LOST,     /* write nothing more: the result will be refused */
     HF_SHUTDOWN,      /* the worker must stop: the task goes back to its queue */
-    HF_CLAIM_LOST,    /* the worker was stopped or cut off for so long that another one may have the task now. A process
-                    * that stood still knows by the clock; one that was cut off learns it from the queue node */
+    HF_CLAIM_LOST,    /* the worker was stopped or cut off for so long that another one may have the task now: without a
+                    * lock by the clock, with one when the queue node says that it has. If none has it, HF_CANCELLED
+                    * gives it back to its queue */
     HF_USER,          /* the task was cancelled: HF_CANCELLED ends it for good */
     HF_HELD_TOO_LONG, /* the lock is lost because the run held it for as long as its class may (max_hold) */
     HF_TIMEOUT,       /* the run took longer than its class may: ends as a failure, whatever run() returns but HF_OK */

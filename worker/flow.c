@@ -312,12 +312,28 @@ struct flow_step flow_refused(struct flow *flow, enum flow_refusal refusal)
     return step;
 }
 
+/* What begins here may run to its end, whoever else has the task by then. */
+struct flow_step flow_guard(struct flow *flow, struct flow_step step, bool is_leased)
+{
+    if (is_leased || !step.run || flow->committed)
+        return step;
+    flow->state = FLOW_CONFIRMING;
+    step.run = false;
+    step.confirm = true;
+    return step;
+}
+
+struct flow_step flow_renewed(struct flow *flow)
+{
+    if (flow->state != FLOW_CONFIRMING || flow->task.must_confirm)
+        return (struct flow_step){0};
+    return flow->stopping ? give_back(flow) : open_or_run(flow);
+}
+
 struct flow_step flow_confirmed(struct flow *flow)
 {
     flow->task.must_confirm = false;
-    if (flow->state != FLOW_CONFIRMING)
-        return (struct flow_step){0};
-    return flow->stopping ? give_back(flow) : open_or_run(flow);
+    return flow_renewed(flow);
 }
 
 /* Also while stopping a task that has ended already is run: it would be gone otherwise. */
@@ -325,6 +341,7 @@ struct flow_step flow_opened(struct flow *flow)
 {
     invariant(flow->state == FLOW_OPENING);
     flow->committed = flow->task.at_most_once;
+    flow->task.must_open = false;
     return flow->stopping && !flow->committed ? give_back(flow) : run(flow);
 }
 

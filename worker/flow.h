@@ -15,9 +15,10 @@
  * what follows from them and keeps their result can be refused, and then they have failed after all. Their lock goes
  * with the move.
  *
- * CONFIRMING is for successors: between LOCKING and OPENING, a task that was claimed to be handed a lock waits until
- * the queue has said that its claim is still there. The question leaves when the holder ends, so the answer is usually
- * there.
+ * CONFIRMING is for claims that others may have by now; the queue says whether they are still there. For successors:
+ * between LOCKING and OPENING, a task that was claimed to be handed a lock waits for that. The question leaves when the
+ * holder ends, so the answer is usually there. And for all, before READY, while the lease of the process is over
+ * because it stood still or was cut off: until the lease is renewed. A lock that the task has by then stays with it.
  *
  * UNSERVED is for tasks of a class that this process does not serve, between CLAIMING and the end: the move into
  * `retry` is refused when the grace of the task is over and no process of the fleet serves the class. Then it has
@@ -29,6 +30,15 @@
  * Rules:
  *  - A slot claims only when it has a runner to give, so an unclaimed task stays visible to other processes.
  *  - Every task that was claimed leaves by exactly one move, whatever happens; the move names its ending.
+ *  - While the lease of the process is over nothing begins. Each state leaves that to the step that begins a run
+ *    (flow_guard), because every other step is harmless with a claim that is lost:
+ *      CLAIMING, LOCKING, OPENING         an answer that was on its way goes on as usual, as far as CONFIRMING
+ *      PARKING, SKIPPING, UNSERVED,       the call names the claim, and the queue refuses it if that is lost
+ *      FINISHING, SETTLING
+ *      CONFIRMING                         waits for the lease
+ *      READY                              who runs it looks at the end of the lease as its first act; what runs with a
+ *                                         lock goes on, what runs without one is asked to stop (slot_claim_doubt)
+ *    Only a task that ended before it ran goes on in READY as if nothing were: nobody else can have it.
  *  - A lock is released exactly when the task leaves the slot, together with the move, and never before.
  *  - The result of a run whose lock was lost is refused, whatever the handler says (E38). The task goes where
  *    on_lost of its class says. Usually it is tried again, also when it wants no retry: it was the lock that failed,
@@ -98,7 +108,7 @@ enum flow_result {
     FLOW_RUN_BURIED,
     FLOW_RUN_CANCELLED,   /* stopped because it was asked to */
     FLOW_RUN_UNWANTED,    /* stopped because an operator cancelled the task */
-    FLOW_RUN_NOT_STARTED, /* the lock was gone before the first act */
+    FLOW_RUN_NOT_STARTED, /* the lock was gone, or the lease over, before the first act */
 };
 
 /* What becomes of a task whose lock is held. */
@@ -168,7 +178,7 @@ struct flow_step {
     enum flow_ending ending;
     enum flow_move move;
     bool lock;
-    bool confirm; /* unless that is under way */
+    bool confirm; /* the claim of a successor, or the lease; unless that is under way */
     bool open;
     bool run;
 };
@@ -204,7 +214,11 @@ struct flow_step flow_claim_gone(struct flow *flow, bool withdrawn);
 /* The lock's answer. */
 struct flow_step flow_locked(struct flow *flow);
 struct flow_step flow_refused(struct flow *flow, enum flow_refusal refusal);
-/* The claim of a successor is there; that it is not is flow_claim_gone. */
+/* Every step goes through this before it is performed. `is_leased`: the lease of the process is not over. */
+struct flow_step flow_guard(struct flow *flow, struct flow_step step, bool is_leased);
+/* The claim is there, as of an answer that renewed the lease; that it is not is flow_claim_gone. */
+struct flow_step flow_renewed(struct flow *flow);
+/* The claim of a successor is there, and follows the lease from now on. */
 struct flow_step flow_confirmed(struct flow *flow);
 /* The queue's last word before the run. */
 struct flow_step flow_opened(struct flow *flow);

@@ -405,8 +405,22 @@ static void run_over(struct slot *slot)
 
 /* --- endings ------------------------------------------------------------------------------------------------------ */
 
-static void slot_perform(struct slot *slot, struct flow_step step)
+static bool is_leased(const struct worker *worker)
 {
+    return loop_now(worker->loop).ns < atomic_load(&worker->options.run_table->lease_end);
+}
+
+static void slot_confirm(struct slot *slot)
+{
+    if (slot->flow.task.must_confirm)
+        slot_successor_confirm(slot);
+    else
+        queue_look(slot->worker->queue);
+}
+
+static void slot_perform(struct slot *slot, struct flow_step wanted)
+{
+    struct flow_step step = flow_guard(&slot->flow, wanted, is_leased(slot->worker));
     if (step.release)
         slot_lock_leave(slot, &step);
     if (step.ends) {
@@ -423,7 +437,7 @@ static void slot_perform(struct slot *slot, struct flow_step step)
     if (step.confirm || step.open || step.run)
         slot_runner_take(slot);
     if (step.confirm)
-        slot_successor_confirm(slot);
+        slot_confirm(slot);
     if (step.open)
         queue_open(slot->worker->queue, slot->number, slot->jid, slot->flow.task.at_most_once);
     if (step.run && slot_run_start(slot))
@@ -439,6 +453,15 @@ void slot_confirmed(void *context, unsigned number)
     struct worker *worker = context;
     struct slot *slot = &worker->slots[number];
     slot_perform(slot, flow_confirmed(&slot->flow));
+}
+
+void slots_renewed(struct worker *worker)
+{
+    for (unsigned i = 0; i < worker->slot_count; i++) {
+        struct slot *slot = &worker->slots[i];
+        if (slot->flow.state == FLOW_CONFIRMING)
+            slot_perform(slot, flow_renewed(&slot->flow));
+    }
 }
 
 void slot_lost(void *context, unsigned number)

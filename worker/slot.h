@@ -137,6 +137,7 @@ void slot_answered(void *worker, unsigned number, enum queue_answer answer, cons
                    size_t length);
 void slot_lost(void *worker, unsigned number); /* its claim is in other hands */
 void slot_confirmed(void *worker, unsigned number);
+void slots_renewed(struct worker *worker);    /* the lease was renewed, and what is not lost is the process's */
 void worker_wake_idle(struct worker *worker); /* there is work: wake some */
 
 /* slot_moves.c: how its task leaves, and how the next one is claimed */
@@ -189,7 +190,7 @@ bool slot_run_waits(const struct slot *slot); /* it was started, and was not han
 bool slot_run_withdraw(struct slot *slot);    /* false when it runs already */
 /* Cancels the slot's task: its run is asked to stop, or does not begin. */
 void slot_cancel(struct slot *slot);
-/* Others may have its claim by now. */
+/* The lease is over, so others may have its task by now: a run without a lock is asked to stop. */
 void slot_claim_doubt(struct slot *slot);
 /* After job_cancel: sends SIGTERM to a program, which cannot see that, and has any child killed after its grace.
  * Harmless when nothing runs in a child. */

@@ -73,6 +73,8 @@ void slot_cancel(struct slot *slot)
 
 void slot_claim_doubt(struct slot *slot)
 {
+    if (slot->flow.state != FLOW_READY || slot->flow.committed || slot->lock != NULL)
+        return;
     job_cancel(&slot->job, HF_CLAIM_LOST);
     slot_interrupt(slot);
 }
@@ -130,6 +132,7 @@ static void run_submit(struct slot *slot)
     struct worker *worker = slot->worker;
     slot->handed_over = loop_now(worker->loop);
     run_entry_open(slot->job.run_entry, slot->jid, slot->envelope.class_name);
+    atomic_store(&slot->job.run_entry->is_claimed, !slot->flow.committed);
     if (slot->rules.isolation == CONFIG_ISOLATION_THREAD) {
         time_begin(slot);
         thread_pool_submit(worker->pool, &slot->work);
@@ -366,12 +369,13 @@ void slot_outcome_refuse(struct slot *slot, const char *reason)
 
 /* --- running ------------------------------------------------------------------------------------------------------ */
 
-/* On a runner. The deadline is checked as its first act: the lock may have run out while the task waited here. */
+/* On a runner. The deadlines are checked as its first act: the lock, or the lease, may have run out while the task
+ * waited here. */
 static void handler_run(struct work *work)
 {
     struct slot *slot = list_owner(work, struct slot, work);
     slot->run_started = instant_now();
-    slot->started = job_lock_is_valid(&slot->job);
+    slot->started = job_may_begin(&slot->job);
     if (!slot->started)
         return;
     crash_note_run_begin(slot->number);

@@ -1,5 +1,5 @@
 /* The process: builds everything in order, runs the loop, takes it apart in reverse; and what it looks at ten times a
- * second: whether its lock nodes may be used, whether it stood still, and whether it is done. How it ends is in stop.c,
+ * second: whether its lock nodes may be used, and whether it is done. How it ends is in stop.c,
  * what a slot does in slot.c. */
 #include "worker/worker.h"
 
@@ -138,33 +138,11 @@ static void locks_look(struct worker *worker)
     worker_listen(worker);
 }
 
-/* A process that stood still for as long as its lease may have lost its claims. The queue node says so
- * too, but perhaps only after a handler has written what another process writes too. So running handlers are cancelled
- * now; one that asks before that sees by the clock that the pulse has expired. */
-static void pulse_renew(struct worker *worker)
-{
-    struct instant now = loop_now(worker->loop);
-    int64_t pulse = atomic_load(&worker->options.run_table->pulse);
-    if (now.ns > pulse) {
-        log_event(LOG_WARN, "process_was_away",
-                  "seconds=%.1f advice=\"it stood still for longer than its lease: handlers are cancelled\"",
-                  (double)(now.ns - pulse + worker->options.config->worker.lease_ns) / (double)NS_PER_S);
-        for (unsigned i = 0; i < worker->slot_count; i++)
-            if (worker->slots[i].flow.state == FLOW_READY)
-                slot_claim_doubt(&worker->slots[i]);
-    }
-    atomic_store(&worker->options.run_table->pulse, instant_after(now, worker->options.config->worker.lease_ns).ns);
-}
-
 static void worker_look(struct loop_timer *timer)
 {
     struct worker *worker = list_owner(timer, struct worker, look);
-    pulse_renew(worker);
-    if (worker->stopping) {
-        atomic_store(&worker->options.run_table->pulse,
-                     INT64_MAX); /* not renewed any more: the stop has limits of its own */
+    if (worker->stopping)
         return;
-    }
     loop_timer_set(worker->loop, timer, loop_after(worker->loop, LOOK_NS));
     locks_look(worker);
     bool all_idle = worker->idle_count == worker->runner_count;
@@ -174,6 +152,34 @@ static void worker_look(struct loop_timer *timer)
         worker_stop(worker, "max_tasks");
     else if (all_idle && worker->options.drain)
         worker_drain_look(worker);
+}
+
+/* --- the lease ---------------------------------------------------------------------------------------------------- */
+
+/* A process that stood still, or was cut off from the queue node, for as long as its lease may have lost its claims.
+ * The queue node says so too, but perhaps only after a handler has written what another process writes too. So nothing
+ * begins until the node has renewed the lease (flow.h), and what runs without a lock is asked to stop. A handler that
+ * asks before this timer fires sees by the clock that the lease is over. */
+static void lease_is_over(struct loop_timer *timer)
+{
+    struct worker *worker = list_owner(timer, struct worker, lease);
+    int64_t lease_end = atomic_load(&worker->options.run_table->lease_end);
+    log_event(LOG_WARN, "lease_over",
+              "seconds=%.1f advice=\"this process stood still, or the queue node has not answered, for the time of the "
+              "lease: nothing begins, and handlers without a lock are cancelled, until the node answers\"",
+              (double)(loop_now(worker->loop).ns - lease_end + worker->options.config->worker.lease_ns) /
+                  (double)NS_PER_S);
+    for (unsigned i = 0; i < worker->slot_count; i++)
+        slot_claim_doubt(&worker->slots[i]);
+}
+
+/* Also while it stops. */
+static void lease_renewed(void *context, struct instant until)
+{
+    struct worker *worker = context;
+    atomic_store(&worker->options.run_table->lease_end, until.ns);
+    loop_timer_set(worker->loop, &worker->lease, until);
+    slots_renewed(worker);
 }
 
 /* --- that the loop turns ------------------------------------------------------------------------------------------ */
@@ -503,6 +509,7 @@ static void queue_build(struct worker *worker)
                                                    .limits = &worker->limits,
                                                    .lost = slot_lost,
                                                    .confirmed = slot_confirmed,
+                                                   .renewed = lease_renewed,
                                                    .wake = queue_wake,
                                                    .terms_told = terms_told,
                                                    .parked = queue_parked,
@@ -605,6 +612,8 @@ static bool worker_build(struct worker *worker, struct error *error)
     worker->pool = thread_pool_create(worker->loop, worker->runner_count, error);
     if (worker->pool == NULL)
         return false;
+    loop_timer_init(&worker->lease, lease_is_over);
+    atomic_store(&worker->options.run_table->lease_end, 0); /* until the queue node has given one */
     queue_build(worker);
     worker->pending = late_releases_create(worker->loop, worker->queue, &worker->terms);
     worker->program_releases = program_releases_create(worker->loop, worker->locks, slot_lock_may_be_free, worker);
@@ -616,7 +625,6 @@ static bool worker_build(struct worker *worker, struct error *error)
     worker->signals = signals_create(worker, error);
     if (worker->signals == NULL)
         return false;
-    atomic_store(&worker->options.run_table->pulse, INT64_MAX); /* until the loop runs */
     task_log_init(&worker->task_log, worker->options.processes);
     loop_timer_init(&worker->log_sums, worker_log_sums_fire);
     loop_timer_init(&worker->log_unserved, worker_log_unserved_fire);
@@ -675,6 +683,7 @@ static void worker_free(struct worker *worker)
         loop_timer_clear(worker->loop, &worker->log_sums);
         loop_timer_clear(worker->loop, &worker->log_unserved);
         loop_timer_clear(worker->loop, &worker->look);
+        loop_timer_clear(worker->loop, &worker->lease);
         loop_timer_clear(worker->loop, &worker->observe);
         loop_timer_clear(worker->loop, &worker->watchdog);
         loop_destroy(worker->loop);

@@ -13,6 +13,8 @@
 #include "queue/scripts.h"
 
 enum { RENEWALS_A_LEASE = 3 };
+/* The clocks of the node and of the process may run at different rates: so much of the lease is not relied on. */
+enum { LEASE_DRIFT_PARTS = 100 };
 
 /* What renew_lease.lua answers. */
 enum {
@@ -90,6 +92,13 @@ static void slot_compare(struct queue *queue, unsigned number, const struct redi
         stray_give_back(queue, number, place);
 }
 
+/* Others count from when the node executed the renewal, which was not before it was sent. */
+static struct instant relied_on_until(const struct queue *queue)
+{
+    int64_t lease_ns = queue->options.lease_ns;
+    return instant_after(queue->lease_sent, lease_ns - lease_ns / LEASE_DRIFT_PARTS);
+}
+
 static void renewal_read(struct queue *queue, const struct redis_reply *answers)
 {
     bool is_lost = redis_reply_is_text(&answers[RENEWAL_STATE], "lost");
@@ -105,6 +114,8 @@ static void renewal_read(struct queue *queue, const struct redis_reply *answers)
     queue->serving = answers[RENEWAL_SERVING].kind == REDIS_INTEGER ? (unsigned)answers[RENEWAL_SERVING].integer : 0;
     for (unsigned i = 0; i < queue->options.slots && answers[RENEWAL_CLAIMS].kind == REDIS_ARRAY; i++)
         slot_compare(queue, i, &answers[RENEWAL_CLAIMS]);
+    if (!is_lost && queue->options.renewed != NULL)
+        queue->options.renewed(queue->options.context, relied_on_until(queue));
     if (is_lost) {
         log_event(
             LOG_WARN, "lease_lost",

@@ -17,8 +17,9 @@
  *
  * A process holds a lease at the node and renews it at a third of its time. Other processes that have held their own
  * lease long enough (recovery_permit.h) recover the claims of one whose lease has ended. A process that was stopped or
- * cut off learns with its next call which claims it has lost. A renewal also finds claims that the process does not
- * know, and gives them back.
+ * cut off learns with its next call which claims it has lost. Until the node has answered that, it knows by its own
+ * clock that it may have lost them (`renewed`). A renewal also finds claims that the process does not know, and gives
+ * them back.
  *
  * Two processes may have terms that let their tasks of one resource run at once (terms.h). A process announces its
  * terms where it is listed, and serves only what the node lets it.
@@ -81,6 +82,10 @@ struct queue_options {
     /* Answers a queue_keep that asks for it, and a queue_claim_successor that settles a task (waiting.h): the claim is
      * there, and follows the lease from now on. If it is not, `lost` is called. */
     void (*confirmed)(void *context, unsigned slot);
+    /* The node renewed the lease, and `lost` was called for every claim that is gone: what the slots have is the
+     * process's own until then, also what they claim meanwhile. Counted from when the renewal was sent, so it may be
+     * past when its answer is read; may be NULL. */
+    void (*renewed)(void *context, struct instant until);
     /* A task was parked (waiting.h) for this long, or is due then by a queue_free; may be NULL. A promoter should look
      * then. */
     void (*parked)(void *context, int64_t due_ns);

@@ -166,7 +166,7 @@ static void runs_prepare(void)
     static const struct plugin_handler handler = {.class_name = "bench", .program = arguments};
     static const struct task_rules rules = {.isolation = CONFIG_ISOLATION_EXEC};
     programs = programs_create(&(struct isolation_options){.loop = loop, .launcher = launcher, .run_table = run_table});
-    atomic_store(&run_table->pulse, INT64_MAX);
+    atomic_store(&run_table->lease_end, INT64_MAX);
     for (unsigned i = 0; i < settings.at_once; i++) {
         jobs[i] = (struct hf_job){.class_name = "bench",
                                   .queue = "default",

@@ -65,23 +65,6 @@ TEST(a_worker_without_lock_nodes_claims_at_once)
 
 /* --- that it turns ------------------------------------------------------------------------------------------------ */
 
-TEST(handlers_of_a_worker_that_stood_still_for_its_lease_are_cancelled)
-{
-    work(&(struct setting){.threads = 2, .worker = "lease = \"3s\";"});
-    push("long", "act", "[60000]", "");
-    await_told("handler begins long");
-    process_pause(scene.process);
-    run_for(2700 * NS_PER_MS);
-    process_resume(scene.process);
-    run_for(NS_PER_S);
-    assert_int_equal(told_times("process_was_away") + told_times("handler stops"), 0);
-    process_pause(scene.process);
-    run_for(3200 * NS_PER_MS);
-    process_resume(scene.process);
-    await_told("process_was_away seconds=3.");
-    await_told("handler stops long: reason 3");
-}
-
 TEST(a_worker_that_has_nothing_to_do_ends_at_once)
 {
     work(&(struct setting){.threads = 3});

@@ -88,7 +88,7 @@ static void outing_init(void)
                                        .ended = outing_ended};
     outing.has_begun = outing.has_ended = false;
     buffer_clear(&outing.said);
-    atomic_store(&run_table->pulse, INT64_MAX);
+    atomic_store(&run_table->lease_end, INT64_MAX);
     run_entry_clear(outing.job.run_entry);
 }
 

@@ -43,6 +43,12 @@ static void confirmed(void *context, unsigned number)
     probe->slots[number].confirmed++;
 }
 
+static void renewed(void *context, struct instant until)
+{
+    struct queue_probe *probe = context;
+    probe->lease_end = until;
+}
+
 static void rang(void *context)
 {
     struct queue_probe *probe = context;
@@ -93,6 +99,7 @@ void queue_probe_start(struct queue_probe *probe, struct loop *loop, unsigned po
     own.answered = answered;
     own.lost = lost;
     own.confirmed = confirmed;
+    own.renewed = renewed;
     own.wake = rang;
     own.context = probe;
     assert_true(own.slots <= QUEUE_PROBE_SLOTS_MAX);

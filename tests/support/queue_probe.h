@@ -26,6 +26,7 @@ struct queue_probe {
     char identity[64];
     struct queue_probe_slot slots[QUEUE_PROBE_SLOTS_MAX];
     unsigned slot_count;
+    struct instant lease_end; /* as the node renewed it last */
     unsigned rings, lefts;
     bool left; /* what the last `done` of queue_leave said */
     /* May be NULL; run last. */

@@ -194,6 +194,51 @@ TEST(an_heir_starts_when_its_claim_is_confirmed)
     assert_ends(flow_confirmed(&flow), FLOW_GIVEN_BACK, FLOW_MOVE_GIVE_BACK);
 }
 
+/* Whatever it is that begins the run. */
+TEST(nothing_begins_while_the_lease_is_over)
+{
+    struct flow flow = flow_claiming();
+    struct flow_step step = flow_guard(&flow, flow_claimed(&flow, &plain), false);
+    assert_true(step.confirm && !step.run);
+    assert_int_equal(flow.state, FLOW_CONFIRMING);
+    assert_false(flow_guard(&flow, flow_renewed(&flow), false).run); /* by an answer that was read too late */
+    assert_true(flow_guard(&flow, flow_renewed(&flow), true).run);
+    assert_int_equal(flow.state, FLOW_READY);
+    assert_false(flow_renewed(&flow).run);
+
+    flow = flow_claiming();
+    assert_true(flow_guard(&flow, flow_claimed(&flow, &locked), false).lock);
+    step = flow_guard(&flow, flow_locked(&flow), false);
+    assert_true(step.confirm && !step.run && !step.release);
+    assert_ends(flow_claim_gone(&flow, false), FLOW_CLAIM_LOST, FLOW_MOVE_CLAIM);
+
+    flow = flow_claiming();
+    assert_true(flow_guard(&flow, flow_claimed(&flow, &opened), false).open);
+    assert_true(flow_guard(&flow, flow_opened(&flow), false).confirm);
+    assert_true(flow_renewed(&flow).run); /* it is not asked again */
+
+    flow = flow_claiming();
+    flow_claimed(&flow, &once);
+    assert_true(flow_guard(&flow, flow_opened(&flow), false).run); /* it has ended: nobody else can have it */
+
+    flow = flow_claiming();
+    flow_guard(&flow, flow_claimed(&flow, &plain), false);
+    flow_stop(&flow, false);
+    assert_ends(flow_renewed(&flow), FLOW_GIVEN_BACK, FLOW_MOVE_GIVE_BACK);
+}
+
+/* The lease does not keep the claim of a successor. */
+TEST(an_heir_waits_for_both_its_claim_and_the_lease)
+{
+    static const struct flow_task heir = {.is_valid = true, .is_known = true, .wants_lock = true, .must_confirm = true};
+    struct flow flow = flow_claiming();
+    flow_claimed(&flow, &heir);
+    assert_true(flow_guard(&flow, flow_locked(&flow), false).confirm);
+    assert_false(flow_guard(&flow, flow_renewed(&flow), true).run);
+    assert_true(flow_guard(&flow, flow_confirmed(&flow), false).confirm);
+    assert_true(flow_guard(&flow, flow_renewed(&flow), true).run);
+}
+
 /* Who had to wait after all was asked about by the park. */
 TEST(an_heir_that_was_parked_and_kept_needs_no_confirmation)
 {
@@ -444,7 +489,7 @@ static struct flow_step random_event(struct flow *flow, unsigned random)
                : random % 3 == 1 ? flow_not_yet(flow, random / 4 % 2)
                                  : flow_nothing(flow);
     case FLOW_CONFIRMING:
-        return flow_confirmed(flow);
+        return random % 2 ? flow_confirmed(flow) : flow_renewed(flow);
     case FLOW_OPENING:
         return random % 3 == 0 ? flow_unwanted(flow) : random % 3 == 1 ? flow_opened(flow) : flow_claim_lost(flow);
     case FLOW_READY:
@@ -476,6 +521,7 @@ TEST(every_claimed_task_ends_exactly_once)
         seed = seed * 1103515245u + 12345u;
         bool was_claiming = flow.state == FLOW_CLAIMING, was_settling = flow.state == FLOW_SETTLING;
         struct flow_step step = random_event(&flow, seed >> 16);
+        step = flow_guard(&flow, step, seed >> 8 & 1);
         if (step.release)
             has_lock = false;
         assert_true(!step.ends || working || was_claiming || was_settling); /* the last two: a lost claim */

@@ -208,6 +208,32 @@ TEST(the_loss_comes_before_other_reasons)
     assert_int_equal(cancel->reason(&job), HF_LOCK_LOST);
 }
 
+/* A lock keeps others away, so only what has none is asked to stop; and what ended before it ran has no claim. */
+TEST(a_lease_that_is_over_lets_nothing_begin)
+{
+    static const struct {
+        bool is_locked, is_claimed, may_begin;
+        enum hf_cancel_reason reason;
+    } cases[] = {{false, true, false, HF_CLAIM_LOST},
+                 {true, true, false, HF_NOT_CANCELLED},
+                 {false, false, true, HF_NOT_CANCELLED},
+                 {true, false, true, HF_NOT_CANCELLED}};
+    hold_for(LONG_NS, LONG_NS);
+    for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        job.validity = cases[i].is_locked ? &validity : NULL;
+        atomic_store(&job.run_entry->is_claimed, cases[i].is_claimed);
+        atomic_store(&run_table->lease_end, now_ns() + LONG_NS);
+        assert_true(job_may_begin(&job));
+        assert_int_equal(cancel->reason(&job), HF_NOT_CANCELLED);
+        atomic_store(&run_table->lease_end, now_ns());
+        assert_int_equal(job_may_begin(&job), cases[i].may_begin);
+        assert_int_equal(cancel->reason(&job), cases[i].reason);
+    }
+    job.validity = &validity;
+    atomic_store(&validity.until, 0);
+    assert_false(job_may_begin(&job));
+}
+
 /* --- what a run says and leaves behind ---------------------------------------------------------------------------- */
 
 static const void *table(const char *name)

@@ -265,6 +265,24 @@ TEST(a_process_that_was_away_learns_that_its_claim_is_lost)
     assert_string_equal(probe.slots[0].payload, TASK("j1"));
 }
 
+/* Others count from when the node executes a renewal. It is later than the end that the process relies on. */
+TEST(a_process_knows_until_when_nobody_takes_its_claims)
+{
+    start_leased(&probe, "a");
+    push_task("a", "j1");
+    claim_task(&probe, 0);
+    for (unsigned i = 0; i < 20; i++) {
+        loop_for(loop, LEASE_NS / 10);
+        int64_t left_ns = instant_since(loop_now(loop), probe.lease_end);
+        assert_in_range(left_ns, LEASE_NS / 2, LEASE_NS - 1);
+        assert_true(queue_probe_number(server, "EVAL \"local time = redis.call('TIME') return math.floor(1000000 * "
+                                               "(redis.call('ZRANGE', 'hf:2:processes', 0, 0, 'WITHSCORES')[2] - "
+                                               "time[1] - time[2] / 1000000))\" 0") *
+                        NS_PER_US >
+                    left_ns);
+    }
+}
+
 TEST(a_node_that_was_away_makes_nobody_look_dead)
 {
     start_leased(&probe, "a");

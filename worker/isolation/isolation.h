@@ -9,8 +9,8 @@
  * runs exactly once, on the loop, and never inside isolation_start. By then no process works for the task: a run that
  * was killed or crashed has been reaped.
  *
- * `code` is an enum hf_code, or ISOLATION_NOT_STARTED: the lock was lost before the handler began, or the worker itself
- * failed to provide a process (the slot treats both as a lost lock).
+ * `code` is an enum hf_code, or ISOLATION_NOT_STARTED: the lock was lost, or the lease over, before the handler began;
+ * or the worker itself failed to provide a process (the slot treats that as a lost lock).
  *
  * Logs, events and progress of the run go through the job's link, whose functions for these may be called on the loop.
  * Its verify and descriptor may not: `lock` answers those. (A job with a validity but without `lock` has a simulated

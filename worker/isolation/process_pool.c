@@ -95,7 +95,7 @@ static void kind_give(struct process_kind *kind)
 {
     while (!list_is_empty(&kind->idle) && !list_is_empty(&kind->waiting)) {
         struct isolated_run *run = waiting_take(kind);
-        if (!job_lock_is_valid(run->job)) {
+        if (!job_may_begin(run->job)) {
             run->ended(run, ISOLATION_NOT_STARTED);
         } else if (!process_give(list_owner(kind->idle.next, struct pooled_process, idle_link), run)) {
             list_prepend(&kind->waiting, &run->link);

@@ -290,7 +290,7 @@ void programs_start(struct programs *programs, struct isolated_run *run)
     child_init(&program->child, program_spawned, program_exited);
     loop_hook_init(&program->refused, refused_tell);
     loop_timer_init(&program->watch_later, pipes_watch);
-    if (!job_lock_is_valid(run->job))
+    if (!job_may_begin(run->job))
         program_refuse(program, ISOLATION_NOT_STARTED);
     else if (job_is_unwanted(run->job))
         program_refuse(program, HF_CANCELLED);

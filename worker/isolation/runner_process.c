@@ -490,10 +490,10 @@ static int64_t memory_look(struct runner *runner)
     return resident > 0 ? resident : -1;
 }
 
-/* The lock may have expired on the way. */
+/* The lock, or the lease, may have expired on the way. */
 static void task_run(struct hf_job *job, const struct plugin_handler *handler, struct runner_end *end)
 {
-    end->started = job_lock_is_valid(job);
+    end->started = job_may_begin(job);
     if (end->started)
         end->code = job_is_unwanted(job) ? HF_CANCELLED : job_run(job, handler);
 }

@@ -156,6 +156,18 @@ bool job_lock_is_valid(const struct hf_job *job)
     return lock_left_ns(job) > 0;
 }
 
+/* What ended before it ran has no claim that others could take. */
+static bool claim_is_certain(const struct hf_job *job)
+{
+    return !atomic_load_explicit(&job->run_entry->is_claimed, memory_order_relaxed) ||
+           atomic_load_explicit(&job->run_table->lease_end, memory_order_relaxed) > instant_now().ns;
+}
+
+bool job_may_begin(const struct hf_job *job)
+{
+    return job_lock_is_valid(job) && claim_is_certain(job);
+}
+
 /* The loop's reason is decisive. Before there is one, or while the loop is stuck, the run table says which end came
  * first: that of the lock's validity or that of the longest hold. The validity ends with the hold if that is
  * earlier. */
@@ -240,7 +252,7 @@ static enum hf_cancel_reason cancel_reason(const hf_job *job)
         return loss;
     if (asked != HF_NOT_CANCELLED)
         return (enum hf_cancel_reason)asked;
-    if (atomic_load_explicit(&job->run_table->pulse, memory_order_relaxed) < instant_now().ns)
+    if (job->validity == NULL && !claim_is_certain(job)) /* while it holds its lock nobody else runs it */
         return HF_CLAIM_LOST;
     return atomic_load_explicit(&job->run_table->must_stop, memory_order_relaxed) ? HF_SHUTDOWN : HF_NOT_CANCELLED;
 }

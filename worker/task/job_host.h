@@ -9,9 +9,10 @@
  *
  * In a worker the loop prepares it, a runner lends it to the handler, and after the run the loop reads the outcome;
  * these two hand-offs are the only synchronisation. During the run only words of the run table are shared: the
- * lock's validity, the pulse of the process, and the requests to stop the process and the task. The handler's side
- * compares them with the clock. So a stuck loop cannot keep a lock falsely alive (E34), and a process that was
- * stopped for longer than its lease does not continue a task that another worker may have by now. */
+ * lock's validity, the end of the process's lease, and the requests to stop the process and the task. The handler's
+ * side compares them with the clock. So a stuck loop cannot keep a lock falsely alive (E34), and a process that was
+ * stopped or cut off for longer than its lease neither begins a task that another worker may have by now, nor
+ * continues one without a lock. */
 #ifndef WORKER_JOB_HOST_H
 #define WORKER_JOB_HOST_H
 
@@ -109,6 +110,8 @@ struct hf_job {
 
 /* True while the lock is certain or not needed. Any thread. */
 bool job_lock_is_valid(const struct hf_job *job);
+/* The first act of whoever runs it: the lock is valid, and the task is certainly still the process's. Any thread. */
+bool job_may_begin(const struct hf_job *job);
 /* Why the lock is lost: HF_LOCK_LOST or HF_HELD_TOO_LONG; HF_NOT_CANCELLED while it is held. Any thread. */
 enum hf_cancel_reason job_lock_loss(const struct hf_job *job);
 /* The loop reports the loss of the lock; the first reason stays. */

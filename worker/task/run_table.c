@@ -19,7 +19,7 @@ struct run_table *run_table_create(unsigned run_entries)
         return NULL;
     struct run_table *run_table = memory;
     run_table->run_entry_count = run_entries;
-    atomic_store(&run_table->pulse, INT64_MAX);
+    atomic_store(&run_table->lease_end, INT64_MAX);
     for (unsigned i = 0; i < run_entries; i++)
         run_entry_clear(&run_table->run_entries[i]);
     return run_table;
@@ -71,6 +71,7 @@ void run_table_opening_set(struct run_table *run_table, const char *plugin)
 void run_entry_clear(struct run_entry *run_entry)
 {
     atomic_store(&run_entry->is_locked, false);
+    atomic_store(&run_entry->is_claimed, false);
     atomic_store(&run_entry->hold_until, 0);
     atomic_store(&run_entry->lost, 0);
     atomic_store(&run_entry->asked, 0);

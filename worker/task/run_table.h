@@ -11,7 +11,7 @@
  *
  * A run entry belongs to one slot of the worker for the slot's life. Every word has one writer:
  *
- *     validity, lost, asked, kill_at, occupant, run, the name     the loop
+ *     lease_end, validity, is_claimed, lost, asked, kill_at, occupant, run, the name     the loop
  *     wakes_at                                                    the zygote
  *     crashed                                                     the signal handler of the thread that crashes, and
  *                                                                 that thread, when it has survived it
@@ -43,6 +43,7 @@ struct run_entry {
     struct redlock_validity validity; /* of the run's lock (redlock_lock_publish_to); ignored unless `is_locked` */
     _Atomic int64_t hold_until;       /* when the maximum hold of the lock ends; 0 = never */
     atomic_bool is_locked;
+    atomic_bool is_claimed;    /* its task is; false when that ended before it ran, or runs without a queue */
     atomic_int lost;           /* enum hf_cancel_reason: why the lock was lost */
     atomic_int asked;          /* enum hf_cancel_reason: the run is asked to stop */
     _Atomic int64_t kill_at;   /* the run is killed then; INT64_MAX = only at its lock's end */
@@ -55,7 +56,7 @@ struct run_entry {
 
 struct run_table {
     atomic_bool must_stop;                 /* the handlers of this process must stop now */
-    _Atomic int64_t pulse;                 /* until then the process was not stopped for as long as its lease */
+    _Atomic int64_t lease_end;             /* until then what the process has claimed is its own (queue/queue.h) */
     _Atomic int64_t wakes_at;              /* when the zygote looks next by itself */
     atomic_bool is_up;                     /* the process serves its queues, or did */
     _Atomic uint64_t heartbeats;           /* grows while the loop of the process turns; 0 = it does not yet, or ends */

@@ -218,7 +218,7 @@ static void runner_run(struct runner *runner, const struct frame *frame)
     job->validity = runner->order.has_lock ? &job->run_entry->validity : NULL;
     job->link = &runner_link;
     crash_perhaps(runner->child, runner->job.jid);
-    end.started = job_lock_is_valid(job);
+    end.started = job_may_begin(job);
     if (end.started)
         end.code = job_is_unwanted(job) ? HF_CANCELLED : fleet_handler_run(job, NULL);
     crash_perhaps(runner->child, runner->job.jid);
@@ -306,7 +306,7 @@ static void input_read(struct program *program)
 /* The facts in its environment. */
 static void job_read(struct program *program)
 {
-    static const struct run_table nobody = {.pulse = INT64_MAX};
+    static const struct run_table nobody = {.lease_end = INT64_MAX};
     static const struct job_link link = {.progress = program_progress};
     struct hf_job *job = &program->job;
     const char *place = variable(program, "HF_PLACE");
