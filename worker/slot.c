@@ -405,11 +405,6 @@ static void run_over(struct slot *slot)
 
 /* --- endings ------------------------------------------------------------------------------------------------------ */
 
-static bool is_leased(const struct worker *worker)
-{
-    return loop_now(worker->loop).ns < atomic_load(&worker->options.run_table->lease_end);
-}
-
 static void slot_confirm(struct slot *slot)
 {
     if (slot->flow.task.must_confirm)
@@ -420,7 +415,9 @@ static void slot_confirm(struct slot *slot)
 
 static void slot_perform(struct slot *slot, struct flow_step wanted)
 {
-    struct flow_step step = flow_guard(&slot->flow, wanted, is_leased(slot->worker));
+    struct worker *worker = slot->worker;
+    bool is_leased = run_table_is_leased(worker->options.run_table, loop_now(worker->loop));
+    struct flow_step step = flow_guard(&slot->flow, wanted, is_leased);
     if (step.release)
         slot_lock_leave(slot, &step);
     if (step.ends) {
@@ -439,7 +436,7 @@ static void slot_perform(struct slot *slot, struct flow_step wanted)
     if (step.confirm)
         slot_confirm(slot);
     if (step.open)
-        queue_open(slot->worker->queue, slot->number, slot->jid, slot->flow.task.at_most_once);
+        queue_open(worker->queue, slot->number, slot->jid, slot->flow.task.at_most_once);
     if (step.run && slot_run_start(slot))
         successor_seek(slot);
     if (slot->flow.state == FLOW_IDLE)

@@ -47,7 +47,7 @@ TEST(a_worker_that_stood_still_tells_its_handlers_at_once)
     test_await(instant_reached(instant_now(), awake));
     fleet_signal(&fleet, worker, SIGCONT);
     test_await(fleet_noted(&fleet, "stopped still") == 1);
-    test_await(fleet_logged(&fleet, worker, "process_was_away"));
+    test_await(fleet_logged(&fleet, worker, "lease_over"));
     test_await(fleet_noted(&fleet, "begin still") == 2); /* given back, and claimed again */
     one_fleet_kill(worker);
 }

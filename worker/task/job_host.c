@@ -160,7 +160,7 @@ bool job_lock_is_valid(const struct hf_job *job)
 static bool claim_is_certain(const struct hf_job *job)
 {
     return !atomic_load_explicit(&job->run_entry->is_claimed, memory_order_relaxed) ||
-           atomic_load_explicit(&job->run_table->lease_end, memory_order_relaxed) > instant_now().ns;
+           run_table_is_leased(job->run_table, instant_now());
 }
 
 bool job_may_begin(const struct hf_job *job)

@@ -48,6 +48,11 @@ const struct run_entry *run_table_suspect(const struct run_table *run_table)
     return crashed > 0 && crashed <= run_table->run_entry_count ? &run_table->run_entries[crashed - 1] : NULL;
 }
 
+bool run_table_is_leased(const struct run_table *run_table, struct instant now)
+{
+    return now.ns < atomic_load_explicit(&run_table->lease_end, memory_order_relaxed);
+}
+
 /* Never writes the last byte: a reader finds the end even after a crash inside this function. */
 static void text_set(char *to, size_t size, const char *from)
 {

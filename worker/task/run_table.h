@@ -83,6 +83,9 @@ const struct run_entry *run_table_suspect(const struct run_table *run_table);
 const char *run_table_suspect_plugin(const struct run_table *run_table);
 void run_table_opening_set(struct run_table *run_table, const char *plugin);
 
+/* What the process has claimed is its own at `now`. */
+bool run_table_is_leased(const struct run_table *run_table, struct instant now);
+
 /* Call it before anything is written about a new task. */
 void run_entry_clear(struct run_entry *run_entry);
 /* Call it before a run is handed over. Keeps earlier requests to stop it. Cuts `class_name` if it is too long. */

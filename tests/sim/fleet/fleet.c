@@ -87,6 +87,7 @@ static void trouble_begin(void)
                                    .fell_back = queue_fell_back,
                                    .fail_over = fail_over,
                                    .longest_ns = chance_scale(&fleet.chance, 100 * NS_PER_MS, 20 * NS_PER_S),
+                                   .lease_ns = fleet.lease_ms * NS_PER_MS,
                                    .drift_ppb = DRIFT_PPB,
                                    .is_wild = fleet.is_wild,
                                    .is_minor = fleet.is_minor,

@@ -136,7 +136,7 @@ struct fleet {
     unsigned node_count, worker_count, producer_count, task_count, resource_count, threads;
     unsigned limit; /* the limit of each resource */
     unsigned share; /* so many tasks of CLASS_WORK may run at once for a worker; 0 = any number */
-    int64_t stop_timeout_ms;
+    int64_t stop_timeout_ms, lease_ms;
     uint64_t max_tasks; /* of the first worker while there is trouble; 0 = no limit */
     bool has_no_locks;  /* and no lock nodes in its configuration */
     enum fleet_terms terms;

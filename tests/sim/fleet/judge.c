@@ -5,6 +5,7 @@
  *   overlap   two handlers run at a place of a resource, and both believe in their locks
  *   places    a run has none of the places that there are
  *   told      a handler whose lock has ended is not cancelled when another begins
+ *   untold    nor is one without a lock, when its task begins elsewhere
  *   outlives  a handler outside of the worker is not killed when its lock has ended
  *   tokens    a run has a higher token than all that ended before it at its place
  *   terms     a task begins while another runs that its locks do not keep apart
@@ -83,6 +84,12 @@ static bool is_current(const struct run *run)
     return (goes_on(run) || has_told) && !run->is_recovered;
 }
 
+/* What a program sees comes from its worker, which may stand still. What runs at most once is nobody else's. */
+static bool may_know(const struct run *run)
+{
+    return fleet.isolation != CONFIG_ISOLATION_EXEC && run->task->kind != CLASS_ONCE;
+}
+
 static bool share_a_resource(const struct fleet_task *one, const struct fleet_task *other)
 {
     for (unsigned i = 0; i < one->resource_count; i++)
@@ -101,6 +108,8 @@ static void run_compare(const struct fleet_task *task, pid_t pid, unsigned place
                       run->is_last ? "was its last" : "goes on");
     if (!goes_on(run))
         return;
+    if (run->task == task && run->job->validity == NULL && may_know(run) && !asks(run, job_was_cancelled))
+        play_violated("untold", "%s begins again, and its run in process %d goes on untold", task->jid, (int)run->pid);
     if (task->kind == CLASS_SERIAL && run->task->kind == CLASS_SERIAL && run->pid == pid)
         play_violated("serial", "%s begins while %s runs for the same worker", task->jid, run->task->jid);
     if (fleet.is_wild || place != run->place || !share_a_resource(task, run->task))

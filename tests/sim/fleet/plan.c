@@ -17,6 +17,8 @@ const char *const fleet_class_names[CLASSES] = {
     [CLASS_LATER] = "later", [CLASS_STRICT] = "strict", [CLASS_BRIEF] = "brief",  [CLASS_HELD] = "held",
     [CLASS_FRAIL] = "frail", [CLASS_GONE] = "gone",     [CLASS_NOBODY] = "nobody"};
 
+enum { LEASE_MS = 15000, LEASE_MIN_MS = 1000 };
+
 #define TERMS_SEED UINT64_C(0x7465726d73)
 
 static unsigned pick(unsigned count)
@@ -69,9 +71,9 @@ static void config_write(void)
 {
     config_add("worker = { threads = %u; queues = [\"high\", \"default\", \"low\"]; queue_order = \"%s\"; "
                "log_level = \"%s\"; allow_root = true; unknown_class_grace = \"30s\"; "
-               "stop_timeout = \"%lldms\"; };\n",
+               "stop_timeout = \"%lldms\"; lease = \"%lldms\"; };\n",
                fleet.threads, pick(2) == 0 ? "strict" : "weighted", world_is_told() ? "debug" : "error",
-               (long long)fleet.stop_timeout_ms);
+               (long long)fleet.stop_timeout_ms, (long long)fleet.lease_ms);
     config_add("queue_node = { host = \"queue\"; port = 6379; };\nlock = { ttl = \"%lldms\"; };\n",
                (long long)fleet.ttl_ms);
     if (!fleet.has_no_locks)
@@ -178,6 +180,9 @@ static void terms_draw(uint64_t seed)
     fleet.share = chance_pick(&chance, 4) == 0 ? half : 0;
     fleet.stop_timeout_ms = timeouts_ms[chance_pick(&chance, 6)];
     fleet.has_no_locks = chance_pick(&chance, 16) == 0 && !fleet.has_operators;
+    fleet.lease_ms = LEASE_MS;
+    if (chance_pick(&chance, 4) == 0)
+        fleet.lease_ms = chance_between(&chance, LEASE_MIN_MS, fleet.ttl_ms);
     fleet.max_tasks = chance_pick(&chance, 8) == 0 ? 1 + chance_pick(&chance, 20) : 0;
     if (fleet.has_no_locks)
         fleet.resource_count = 0;

@@ -11,14 +11,14 @@
 #define STEP_MAX_NS (3600 * NS_PER_S)
 #define WALL_MAX_NS (30 * INT64_C(86400) * NS_PER_S)
 #define STALL_LOOKS 200
-#define LEASE_NS    (14 * NS_PER_S) /* a little less than that of a worker */
+#define BEHIND_NS   (10 * NS_PER_S)
 
 enum { MOVES_MAX = 64, HOSTS_MAX = 32, LOST_LEAST = 50, LOST_MOST = 700 /* per mille */ };
 
 enum kind {
     KILL,    /* a process dies, and another takes its place */
     POWER,   /* the host of a process does: nobody is told */
-    PAUSE,   /* a process stands still */
+    PAUSE,   /* a process stands still, and may be back before its path to the queue node */
     STALL,   /* the same, between two instructions */
     FREEZE,  /* the same, and the clocks of its host with it */
     BOTH,    /* a process and a lock node stand still together */
@@ -59,7 +59,7 @@ struct move {
     struct chance chance; /* its own random numbers: leaving out another move changes nothing here */
     int64_t for_ns;
     unsigned victim, other;
-    bool is_on, both_ways;
+    bool is_on, both_ways, is_behind; /* PAUSE: its path is */
     struct instant since;
     struct process *process; /* FREEZE */
     struct node *node;       /* that was chosen when it began */
@@ -471,6 +471,33 @@ static void move_act(struct move *move)
     }
 }
 
+static void path_cut(const struct move *move, bool is_cut)
+{
+    move->path->is_cut = move->back->is_cut = is_cut;
+    if (!is_cut)
+        network_heal();
+}
+
+/* As a virtual machine that is resumed. */
+static void process_wakes(struct move *move)
+{
+    struct process *process = trouble.scene->process(process_at(move->victim));
+    const struct node *queue = trouble.scene->queue;
+    if (move->is_behind) {
+        path_cut(move, false);
+        return;
+    }
+    process_goes_on(process);
+    if (trouble.is_over || queue == NULL || chance_pick(&move->chance, 2) == 0)
+        return;
+    play_count("back before its network", 1);
+    move->path = network_path(process->host, queue->host);
+    move->back = network_path(queue->host, process->host);
+    move->is_on = move->is_behind = true;
+    path_cut(move, true);
+    world_at(&move->end, instant_after(world_time(), chance_scale(&move->chance, DOWN_MIN_NS, BEHIND_NS)));
+}
+
 static void move_undo(struct move *move)
 {
     if (!move->is_on)
@@ -490,7 +517,7 @@ static void move_undo(struct move *move)
         process_goes_on(trouble.scene->process(process_at(move->victim)));
         return;
     case PAUSE:
-        process_goes_on(trouble.scene->process(process_at(move->victim)));
+        process_wakes(move);
         return;
     case CUT:
     case LATE:
@@ -565,7 +592,7 @@ static void move_draw(struct move *move, struct chance *chance, unsigned kinds, 
         move->for_ns = chance_between(chance, DOWN_MIN_NS, for_ns / 4);
     if (trouble.scene->kinds == TROUBLE_OF_LEASES && move->kind != QUEUE && move->kind != LOSE &&
         chance_pick(chance, 2) == 0)
-        move->for_ns = chance_between(chance, LEASE_NS, 2 * LEASE_NS);
+        move->for_ns = chance_between(chance, trouble.scene->lease_ns * 14 / 15, trouble.scene->lease_ns * 28 / 15);
     move->victim = (unsigned)chance_pick(chance, 1 << 16);
     move->other = (unsigned)chance_pick(chance, 1 << 16);
     move->both_ways = chance_pick(chance, 2) == 0;
@@ -616,6 +643,7 @@ void trouble_end(void)
 {
     const struct trouble_scene *scene = trouble.scene;
     world_tell("the trouble ends");
+    trouble.is_over = true;
     for (unsigned i = 0; i < trouble.count; i++) {
         world_cancel(&trouble.moves[i].begin);
         world_cancel(&trouble.moves[i].end);

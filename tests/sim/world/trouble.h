@@ -33,6 +33,7 @@ struct trouble_scene {
     bool (*fail_over)(bool is_silent);
     enum trouble_kinds kinds;
     int64_t longest_ns; /* how long a trouble lasts at most */
+    int64_t lease_ns;   /* of processes at the queue node */
     int64_t drift_ppb;  /* by how much the rates of two clocks may differ */
     int64_t doubt_ns;   /* so long after the trouble of one node that of another may begin; 0 = never */
     /* An empty server takes over the address of a node, and its place in `nodes`, while the old one lives on; and its
