@@ -255,8 +255,10 @@ static void terms_changed(void *context)
     const char *reason = announced_terms_reason(worker->announced);
     if (worker->stopping)
         return;
-    if (!worker->quiet)
-        service_notify_status(reason[0] != '\0' ? reason : "running");
+    bool is_waiting = reason[0] != '\0';
+    if (!worker->quiet && (is_waiting || worker->told_waiting))
+        service_notify_status(is_waiting ? reason : "running");
+    worker->told_waiting = is_waiting;
     loop_timer_set(worker->loop, &worker->look, loop_now(worker->loop));
 }
 

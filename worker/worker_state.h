@@ -84,6 +84,7 @@ struct worker {
     uint64_t terms_order;    /* tasks before this number were claimed by former terms */
     bool has_terms;          /* they were announced */
     bool knows_group;        /* of the lock nodes; true without them */
+    bool told_waiting;       /* the service manager was told what waits for others' terms */
     struct monitor *monitor; /* NULL = nobody listens */
     struct signals *signals;
     struct reload *reload;

@@ -56,7 +56,7 @@ TEST(a_host_with_a_scheme_is_taken_apart)
     const struct config_node *queue = &config->queue_node, *locks = config->lock_nodes;
     assert_string_equal(queue->host, "q");
     assert_string_equal(queue->user, "me");
-    assert_non_null(strstr(queue->password_file, "/secret"));
+    assert_non_null(strstr(queue->password_file, "secret"));
     assert_true(queue->tls && queue->port == 7000 && queue->database == 3);
     assert_true(!locks[0].tls && locks[0].port == 6379 && locks[1].port == 7);
     struct buffer text = {0};

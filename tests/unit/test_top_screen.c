@@ -14,6 +14,8 @@ static const struct wall_time noon = {INT64_C(1795262400000000)};
 static char *queue_names[] = {"default", "mail"};
 
 static const struct fleet_process process = {.identity = "host1:4242:0123456789ab",
+                                             .terms = "",
+                                             .waits = "",
                                              .state = FLEET_ALIVE,
                                              .is_shown = true,
                                              .busy = 3,

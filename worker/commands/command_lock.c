@@ -76,7 +76,7 @@ static const struct option_row options[] = {
      .given = GIVEN(AT(has_wait))},
     {OPTION_FLAG, 0, "no-wait", NULL, "do not wait for a holder", .offset = AT(never_waits)},
     {OPTION_DURATION, 0, "ttl", "DURATION",
-     "how long the lock stays when its holder has died (lock.ttl: 10s, or the group's max_ttl if that is less)",
+     "how long the lock outlives its holder (10s, at most the group's max_ttl)",
      .offset = AT(ttl_ns), .least = 500 * NS_PER_MS, .most = 60 * NS_PER_S},
     {OPTION_DURATION, 0, "max-hold", "DURATION", "after this time the lock is lost, and COMMAND killed (never)",
      .offset = AT(max_hold_ns), .least = NS_PER_MS},
