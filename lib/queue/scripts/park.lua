@@ -42,9 +42,7 @@ end
 local list = waiting_list(KEYS[3], KEYS[4], KEYS[2], KEYS[7], now)
 local works, is_known = list.works(), list.has(jid)
 local is_first = not works or not list.oldest(list.may_go, jid)
--- Earlier versions stamp the list alone.
-local stamp, old_stamp = redis.pcall('HGET', KEYS[5], ARGV[16]), redis.pcall('GET', KEYS[5] .. ':' .. list_name)
-local freed = math.max(tonumber(stamp) or 0, tonumber(old_stamp) or 0)
+local freed = tonumber(redis.pcall('HGET', KEYS[5], ARGV[16])) or 0
 -- A refusal shortly after the lock was freed may be due to keys that the release had yet to remove. A process believes
 -- its last refusal for longer than that takes. Stamps live for a minute, so they tell nothing about an older refusal.
 local released = freed + 100000

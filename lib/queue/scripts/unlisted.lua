@@ -16,8 +16,7 @@ if ARGV[1] == '' then
 end
 local time = redis.call('TIME')
 local lease = string.format('%.6f', tonumber(time[1]) + tonumber(time[2]) / 1000000 + tonumber(ARGV[3]))
-local answer, pages = {}, redis.call('SCAN', ARGV[1] == '' and '0' or ARGV[1], 'MATCH', 'hf:*', 'COUNT', ARGV[6])
-answer[1] = pages[1]
+local listed, page = {}, redis.call('SCAN', ARGV[1] == '' and '0' or ARGV[1], 'MATCH', 'hf:*', 'COUNT', ARGV[6])
 
 local function rest_of(key, prefix)
     return string.sub(key, 1, #prefix) == prefix and string.sub(key, #prefix + 1) or nil
@@ -25,10 +24,10 @@ end
 local function list(identity)
     if identity and not redis.call('ZSCORE', KEYS[1], identity) then
         redis.call('ZADD', KEYS[1], lease, identity)
-        answer[#answer + 1] = identity
+        listed[#listed + 1] = identity
     end
 end
-for _, key in ipairs(pages[2]) do
+for _, key in ipairs(page[2]) do
     local identity, bell = rest_of(key, ARGV[4]), rest_of(key, ARGV[5])
     if identity and type(redis.pcall('HLEN', key)) == 'number' then
         list(identity)
@@ -43,4 +42,5 @@ for _, key in ipairs(pages[2]) do
         end
     end
 end
-return answer
+table.sort(listed)
+return {page[1], unpack(listed)}

@@ -228,8 +228,7 @@ static void trouble_pass(void)
     trouble_end();
 }
 
-/* Those that an operator asked to end, or made quiet, end and begin anew; what he paused goes on. What a worker of the
- * former release left in its claims he moves only when none runs any more: he alone can know that. */
+/* Those that an operator asked to end, or made quiet, end and begin anew; what he paused goes on. */
 static void calm_begin(bool is_again)
 {
     for (unsigned i = 0; i < fleet.worker_count; i++)
@@ -237,13 +236,11 @@ static void calm_begin(bool is_again)
             fleet_worker_start(&fleet.workers[i]);
     if (fleet.has_operators)
         fleet_resume();
-    if (fleet_former_was_killed() && fleet_former_has_ended())
-        fleet_rescue();
 }
 
 static bool others_have_ended(void)
 {
-    return fleet_producers_have_ended() && fleet_former_has_ended() && fleet_programs_have_ended();
+    return fleet_producers_have_ended() && fleet_programs_have_ended();
 }
 
 static void calm_pass(void)
@@ -289,10 +286,8 @@ void fleet_play(uint64_t seed)
     for (unsigned i = 0; i < fleet.producer_count; i++)
         fleet.producers[i] = fleet_producer_start(i);
     fleet_foreigner_start();
-    if (fleet.terms == TERMS_ARE_THE_SAME) { /* these announce none */
-        fleet_former_start(seed);
+    if (fleet.terms == TERMS_ARE_THE_SAME) /* these announce none */
         fleet_programs_start(seed);
-    }
     world_at(&tick, instant_after(world_time(), TICK_NS));
     trouble_pass();
     calm_pass();

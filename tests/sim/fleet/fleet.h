@@ -204,12 +204,6 @@ bool fleet_push_denies(const struct fleet_task *task); /* its producer knows tha
 void fleet_pushes_end(void);
 void fleet_foreigner_start(void);
 
-/* fleet/former.c */
-void fleet_former_start(uint64_t seed);
-bool fleet_former_has(pid_t pid);   /* it is one of these workers */
-bool fleet_former_was_killed(void); /* one of them */
-bool fleet_former_has_ended(void);
-
 /* fleet/programs.c: that use locks of tasks */
 void fleet_programs_start(uint64_t seed);
 bool fleet_has_programs(void);
@@ -221,7 +215,6 @@ void fleet_group_make(void);
 void fleet_group_heal(void);
 void fleet_operate(struct chance *chance);
 void fleet_resume(void); /* resumes what was paused; may be repeated */
-void fleet_rescue(void); /* moves what killed workers of the previous release had claimed; may be repeated */
 
 /* fleet/judge.c: runs. `code` is enum hf_code. */
 void fleet_judge_watch(struct node *node); /* a lock node */
@@ -231,8 +224,6 @@ void fleet_judge_tick(void);                               /* now and then */
 bool fleet_judge_runs_at(unsigned resource);               /* a handler whose lock is valid for all that it knows */
 bool fleet_judge_runs_for(pid_t pid);                      /* a handler, for this worker */
 void fleet_judge_taken(unsigned resource, unsigned place); /* by a program */
-/* A worker of the former release runs it to its end. */
-void fleet_judge_ran(struct fleet_task *task, pid_t pid);
 void fleet_judge_left(const struct fleet_task *task); /* its claim */
 /* Others may claim these tasks now: those of a process, or this one. */
 void fleet_judge_recovered(pid_t pid);

@@ -247,17 +247,6 @@ void fleet_judge_begun(struct fleet_task *task, const struct hf_job *job)
                                          .is_forced = is_forced};
 }
 
-void fleet_judge_ran(struct fleet_task *task, pid_t pid)
-{
-    world_tell("runs %s in process %d", task->jid, (int)pid);
-    task->begun++;
-    task->ended++;
-    for (unsigned i = 0; i < run_count; i++)
-        run_compare(task, pid, 0, &runs[i]);
-    if (run_count < RUNS_MAX)
-        runs[run_count++] = (struct run){.task = task, .pid = pid, .is_last = true, .held_until = INSTANT_NEVER};
-}
-
 /* It stands still: it writes later what it would have written meanwhile. */
 static bool is_ahead(const struct process *process)
 {

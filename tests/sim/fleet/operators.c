@@ -175,16 +175,6 @@ void fleet_operate(struct chance *chance)
     }
 }
 
-void fleet_rescue(void)
-{
-    struct order *order = order_begin(&command_tasks, "retry");
-    word(order, "--all");
-    word(order, "--place");
-    word(order, "claims");
-    word(order, "--yes");
-    order_give(order);
-}
-
 void fleet_resume(void)
 {
     struct order *order = order_begin(&command_resume, NULL);

@@ -71,8 +71,6 @@ static enum fleet_place place_of(struct text name)
 {
     return begins_with(name, "queue:")          ? IN_QUEUE
            : begins_with(name, "hf:2:process:") ? IN_CLAIM
-           : begins_with(name, "hf:claims:")    ? IN_CLAIM
-           : begins_with(name, "hf:bell:")      ? IN_BELL
            : begins_with(name, "hf:2:bell:")    ? IN_BELL
            : text_is(name, text_of("schedule")) ? IN_SCHEDULE
            : text_is(name, text_of("retry"))    ? IN_RETRY
@@ -327,12 +325,8 @@ static void task_moved(struct fleet_task *task, enum fleet_place from, const str
     if (from == IN_CLAIM)
         fleet_judge_left(task);
     bool is_rescued = from == IN_CLAIM && is_by(event, "operate_move");
-    if (is_rescued && !lives(task->claimer_before) && !fleet_former_has(task->claimer_before))
+    if (is_rescued && !lives(task->claimer_before))
         fleet_judge_excuse(task); /* as a recovery does */
-    bool has_left = task->place != IN_CLAIM || task->claimer != task->claimer_before;
-    bool was_with_former = from == IN_CLAIM && has_left && fleet_former_has(task->claimer_before);
-    if (was_with_former && strncmp(by(event), "former ", 7) != 0 && strncmp(by(event), "operate_", 8) != 0)
-        play_violated("former", "%s is taken from a worker of the former release by %s", task->jid, by(event));
     if (!task->was_seen && task->place != NOWHERE)
         task->seen_at = world_time();
     task->was_seen |= task->place != NOWHERE;
@@ -515,7 +509,7 @@ void fleet_places_watch(struct node *node)
 
 static void recovery_check(struct fleet_task *task)
 {
-    if (task->place != IN_CLAIM || lives(task->claimer) || fleet_former_has(task->claimer)) {
+    if (task->place != IN_CLAIM || lives(task->claimer)) {
         task->is_orphan = false;
         return;
     }

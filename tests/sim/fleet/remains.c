@@ -52,9 +52,8 @@ static bool is_late_tick(const struct item *key)
 /* Names that end with * are beginnings. */
 static bool may_stay(const char *name)
 {
-    static const char *const names[] = {"queues",         "dead",           "retry",         "stat:*",
-                                        "hf:2:processes", "hf:2:process:*", "hf:2:periodic", "hf:2:contended",
-                                        "paused",         "processes",      "hf:processes",  "hf:claims:*"};
+    static const char *const names[] = {"queues",         "dead",          "retry",          "stat:*", "hf:2:processes",
+                                        "hf:2:process:*", "hf:2:periodic", "hf:2:contended", "paused", "processes"};
     for (unsigned i = 0; i < sizeof names / sizeof names[0]; i++) {
         size_t length = strlen(names[i]);
         bool is_beginning = names[i][length - 1] == '*';
