@@ -111,10 +111,13 @@ static double fence_on(const struct node *node, unsigned resource)
     return fence != NULL ? fence->score : 0;
 }
 
-/* A clock that jumped is another matter: it is known once the node has answered. */
-static bool has_no_vote(const struct node *node)
+/* A clock that jumped is another matter: it is known once the node has answered. So is the end of the server that had
+ * the address before. */
+static bool has_no_vote(unsigned index)
 {
+    const struct node *node = lock_schedule.nodes[index];
     return lock_schedule.is_exclusive && node->lost_at.ns != 0 && node->lost_at.ns != node->jumped_at.ns &&
+           node->lost_at.ns != lock_schedule.former_ended_at[index].ns &&
            instant_before(world_time(), instant_after(node->lost_at, lock_schedule.max_ttl_ns));
 }
 
@@ -129,7 +132,7 @@ void lock_judge_given(struct lock_user *user, unsigned index, unsigned resource,
     if (user->token != 0 && fence_on(node, resource) > (double)user->token)
         play_violated("given", "%s gives %s on %s to user %u.%u again, and a later hold was granted it", event->script,
                       lock_key_name(resource), node->name, user->client->number, user->number);
-    if (has_no_vote(node) && !had_it)
+    if (has_no_vote(index) && !had_it)
         play_violated("given", "%s gives %s on %s to user %u.%u, and the node has no vote", event->script,
                       lock_key_name(resource), node->name, user->client->number, user->number);
 }

@@ -285,7 +285,7 @@ void lock_node_move_end(unsigned index)
         return;
     schedule.former[index] = NULL;
     schedule.nodes[index]->weak--;
-    schedule.nodes[index]->lost_at = world_time();
+    schedule.nodes[index]->lost_at = schedule.former_ended_at[index] = world_time();
     node_stop(former, false);
 }
 

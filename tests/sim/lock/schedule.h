@@ -96,7 +96,8 @@ struct lock_schedule {
     bool is_rolling;  /* the only trouble: nodes are away for long, one after the other, and a steward holds on */
     struct node *nodes[LOCK_NODES_MAX];
     struct node *former[LOCK_NODES_MAX]; /* lives on beside the one that has its address now; NULL = there is none */
-    struct node *spare;                  /* for a replacement */
+    struct instant former_ended_at[LOCK_NODES_MAX]; /* not the server that is at the address now */
+    struct node *spare;                             /* for a replacement */
     char names[LOCK_NODES_MAX][16];
     unsigned replaced; /* the index of the node that the spare is to replace; node_count = none */
     bool is_replacing, was_replaced;
