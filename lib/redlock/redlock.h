@@ -143,7 +143,9 @@ struct redlock_terms {
  * other request. One that waits (`wait_ms`, `comes_back`) is not starved by readers that overlap: while it waits, the
  * nodes refuse new readers, and for 200 ms after the last one has left. A reader has the token of the last writer, or a
  * greater one below that of the next writer, and may share it with other readers. So a sink remembers the tokens of
- * writers, and a reader is stale once the sink has seen a greater one. */
+ * writers, and a reader is stale once the sink has seen a greater one. Holders of places exclude readers, and readers
+ * them: while a later place than the first may be held, a node has the key "hf:places:" + key_prefix + resource. The
+ * token of a reader is ordered only with those of place 1. */
 struct redlock_request {
     const char *const *resources; /* NUL-terminated */
     size_t resource_count;
