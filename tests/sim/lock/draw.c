@@ -90,10 +90,12 @@ static void terms_draw(struct redlock_terms *terms)
         terms->max_hold_ms = chance_between(chance, terms->ttl_ms / 2, 3 * terms->ttl_ms);
 }
 
-/* Where nothing else is wrong. One holds on whatever happens. */
+/* Where nothing else is wrong: to who looks for a moment only, a node whose clock shows another time has no vote. One
+ * holds on whatever happens. */
 static void rolling_draw(uint64_t seed)
 {
-    bool is_bearable = schedule.is_exclusive && schedule.profile != LOCK_STEPS && schedule.node_count > 1;
+    bool is_bearable =
+        schedule.is_exclusive && schedule.profile != LOCK_STEPS && schedule.node_count > 1 && !schedule.is_apart;
     bool is_wanted = getenv("HF_ROLLING") != NULL || chance_mix(seed * 2 + 3) % 16 == 0;
     if (!is_bearable || !is_wanted || schedule.limit > 0)
         return;

@@ -111,14 +111,19 @@ static double fence_on(const struct node *node, unsigned resource)
     return fence != NULL ? fence->score : 0;
 }
 
-/* A clock that jumped is another matter: it is known once the node has answered. So is the end of the server that had
- * the address before. */
+static bool is_within_ttl(struct instant since)
+{
+    return since.ns != 0 && instant_before(world_time(), instant_after(since, lock_schedule.max_ttl_ns));
+}
+
+/* A clock that jumped is another matter: it is known once the node has answered. So is what the server granted that had
+ * the address before: no judge saw it. */
 static bool has_no_vote(unsigned index)
 {
     const struct node *node = lock_schedule.nodes[index];
-    return lock_schedule.is_exclusive && node->lost_at.ns != 0 && node->lost_at.ns != node->jumped_at.ns &&
-           node->lost_at.ns != lock_schedule.former_ended_at[index].ns &&
-           instant_before(world_time(), instant_after(node->lost_at, lock_schedule.max_ttl_ns));
+    return lock_schedule.is_exclusive && node->lost_at.ns != node->jumped_at.ns &&
+           lock_schedule.former[index] == NULL && !is_within_ttl(lock_schedule.former_ended_at[index]) &&
+           is_within_ttl(node->lost_at);
 }
 
 void lock_judge_given(struct lock_user *user, unsigned index, unsigned resource, const struct server_event *event)
