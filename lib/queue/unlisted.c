@@ -1,6 +1,6 @@
 /* Finds claims of processes that are in no list, which nobody would recover: see scripts/unlisted.lua. A process asks
- * for a walk one lease after its start, when all that live have listed themselves, and every hour. Between two steps
- * it rests, so that a walk through millions of keys takes the node a small share of its time. Runs on the loop. */
+ * for a walk once it is listed itself, and every hour. Between two steps it rests, so that a walk through millions of
+ * keys takes the node a small share of its time. Runs on the loop. */
 #include <stdio.h>
 
 #include "base/log.h"
@@ -9,12 +9,13 @@
 
 #define WALK_INTERVAL_NS (3600 * NS_PER_S)
 #define STEP_INTERVAL_NS (50 * NS_PER_MS)
+#define LISTED_LOOK_NS   (200 * NS_PER_MS)
 enum { STEP_KEYS = 1000 };
 
-static void walk_end(struct queue *queue)
+static void walk_end(struct queue *queue, int64_t next_ns)
 {
     queue->unlisted.cursor[0] = '\0';
-    loop_timer_set(queue->loop, &queue->unlisted.timer, loop_after(queue->loop, WALK_INTERVAL_NS));
+    loop_timer_set(queue->loop, &queue->unlisted.timer, loop_after(queue->loop, next_ns));
 }
 
 static void identities_tell(const struct redis_reply *answer)
@@ -28,19 +29,19 @@ static void identities_tell(const struct redis_reply *answer)
     }
 }
 
-/* A step that failed is repeated with the next walk: a cursor is worth nothing to another server. */
+/* A walk in which a step failed begins anew: a cursor is worth nothing to another server. */
 static void step_answered(struct redis_call *call, const struct redis_result *result)
 {
     struct queue *queue = list_owner(call, struct queue, unlisted.call);
     const struct redis_reply *reply = result->reply;
     if (result->outcome != REDIS_VALUE || reply->kind != REDIS_ARRAY || reply->count == 0 ||
         reply->elements[0].kind != REDIS_STRING || reply->elements[0].length >= sizeof queue->unlisted.cursor) {
-        walk_end(queue);
+        walk_end(queue, queue->options.lease_ns);
         return;
     }
     identities_tell(reply);
     if (redis_reply_is_text(&reply->elements[0], "0")) {
-        walk_end(queue);
+        walk_end(queue, WALK_INTERVAL_NS);
         return;
     }
     snprintf(queue->unlisted.cursor, sizeof queue->unlisted.cursor, "%s", reply->elements[0].bytes);
@@ -51,6 +52,10 @@ static void step_ask(struct loop_timer *timer)
 {
     struct queue *queue = list_owner(timer, struct queue, unlisted.timer);
     struct buffer *out = &queue->request;
+    if (!queue->is_listed) {
+        walk_end(queue, LISTED_LOOK_NS);
+        return;
+    }
     buffer_clear(out);
     redis_request_script(out, &queue_script_unlisted, 2, 6);
     redis_request_texts(out, queue->keys.processes, queue->keys.walked, queue->unlisted.cursor);
@@ -59,7 +64,7 @@ static void step_ask(struct loop_timer *timer)
     redis_request_texts(out, queue->keys.process_prefix, queue->keys.any_bell_prefix);
     redis_request_integer(out, STEP_KEYS);
     if (!redis_node_call(queue->node, out, loop_after(queue->loop, queue->options.timeout_ns), &queue->unlisted.call))
-        walk_end(queue);
+        walk_end(queue, queue->options.lease_ns);
 }
 
 void unlisted_create(struct queue *queue)
@@ -68,7 +73,7 @@ void unlisted_create(struct queue *queue)
     queue->unlisted.call.done = step_answered;
     if (queue->keys.space[0] != '\0') /* a dry run touches nothing outside of its space */
         return;
-    loop_timer_set(queue->loop, &queue->unlisted.timer, loop_after(queue->loop, queue->options.lease_ns));
+    loop_timer_set(queue->loop, &queue->unlisted.timer, loop_after(queue->loop, LISTED_LOOK_NS));
 }
 
 void unlisted_stop(struct queue *queue)
