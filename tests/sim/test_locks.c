@@ -1,5 +1,5 @@
 /* The life of locks in simulated worlds (tests/sim/world/play.h says what the environment chooses; HF_PROFILE: one of
- * steady, loss, steps, wild, ruin, any; HF_READERS=1: readers wherever there is no limit;
+ * steady, loss, steps, wild, ruin, any; HF_READERS=1: readers in all;
  * HF_ROLLING=1: restarts one after the other wherever nothing else may go wrong). */
 #include <stdio.h>
 #include <stdlib.h>

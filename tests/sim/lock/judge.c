@@ -132,13 +132,20 @@ static void overlapped(const struct lock_user *user, const struct lock_user *oth
                       user->number, other->client->number, other->number);
 }
 
+/* A reader excludes the holders of all places, and has the key of the first. */
+static unsigned excluded_by(const struct lock_user *user)
+{
+    bool reads_all = user->is_reader && schedule.limit > 0 && user->resources != 0;
+    return reads_all ? (1u << schedule.resource_count) - 1 : resources_of(user);
+}
+
 static void overlap_check(const struct lock_user *user)
 {
     for (unsigned i = 0; i < schedule.client_count; i++)
         for (unsigned k = 0; k < schedule.user_count; k++) {
             const struct lock_user *other = &schedule.clients[i].users[k];
             if (other != user && !(user->is_reader && other->is_reader) &&
-                (resources_of(other) & resources_of(user)) != 0 && lock_judge_belief_ns(other) > 0)
+                (excluded_by(other) & excluded_by(user)) != 0 && lock_judge_belief_ns(other) > 0)
                 overlapped(user, other);
         }
 }

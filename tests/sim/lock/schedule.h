@@ -91,7 +91,7 @@ struct lock_schedule {
     enum lock_profile profile;
     unsigned node_count, client_count, user_count, resource_count;
     unsigned limit;   /* so many may hold the resource, each at its place: for judges a resource each. 0 = one */
-    bool has_readers; /* some of those who want locks share them; */
+    bool has_readers; /* some of those who want locks share them */
     bool is_crowded;  /* readers overlap without end, and everybody waits */
     bool is_rolling;  /* the only trouble: nodes are away for long, one after the other, and a steward holds on */
     struct node *nodes[LOCK_NODES_MAX];

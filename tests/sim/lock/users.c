@@ -67,13 +67,18 @@ static void place_wants(struct lock_user *user, struct redlock_request *request)
     user->resources = user->searches ? (1u << request->limit) - 1 : knows ? 1u << (place - 1) : 1;
 }
 
-/* In a crowd each user is one or the other. */
+/* In a crowd each user is one or the other. Readers know nothing of places. */
 static void share_wants(struct lock_user *user, struct redlock_request *request)
 {
     bool wants =
         lock_schedule.is_crowded ? (user->client->number + user->number) % 3 != 0 : chance_pick(&user->chance, 3) != 0;
     user->is_reader = wants && user->client->kind != LOCK_FOREIGN;
     request->shared = user->is_reader;
+    if (lock_schedule.limit > 0 && user->is_reader) {
+        request->limit = request->place = 0;
+        user->searches = false;
+        user->resources = 1;
+    }
     user->comes_back = request->comes_back = request->leaves_when_busy && chance_pick(&user->chance, 2) == 0;
 }
 
@@ -98,7 +103,7 @@ void lock_user_wants(struct lock_user *user, struct redlock_request *request)
                                         .leaves_when_busy = chance_pick(&user->chance, 8) == 0};
     if (lock_schedule.limit > 0)
         place_wants(user, request);
-    else if (lock_schedule.has_readers)
+    if (lock_schedule.has_readers)
         share_wants(user, request);
     lock_judge_asked(user);
 }
