@@ -101,10 +101,8 @@ TEST(commands_workers_and_locks_speak_tls)
     assert_contains(said, "fence=");
     assert_string_equal(RUN(0, "result", "-c", conf, "tls"), "[\"result\",\"hello\"]\n");
     assert_contains(RUN(0, "check", "-c", conf), "127.0.0.1");
-    assert_contains(RUN(0, "nodes", "-c", conf),
-                    "fences: the most that a node remembers are 1; highest floor 0");
-    assert_contains(RUN(0, "nodes", "-c", conf, "--json"),
-                    "\"fence_count\":1,\"fence_floor\":0");
+    assert_contains(RUN(0, "nodes", "-c", conf), "fences: the most that a node remembers are 1; highest floor 0");
+    assert_contains(RUN(0, "nodes", "-c", conf, "--json"), "\"fence_count\":1,\"fence_floor\":0");
 }
 
 TEST(options_of_a_command_name_the_files)

@@ -224,7 +224,7 @@ void fleet_judge_tick(void);                               /* now and then */
 bool fleet_judge_runs_at(unsigned resource);               /* a handler whose lock is valid for all that it knows */
 bool fleet_judge_runs_for(pid_t pid);                      /* a handler, for this worker */
 void fleet_judge_taken(unsigned resource, unsigned place); /* by a program */
-void fleet_judge_left(const struct fleet_task *task); /* its claim */
+void fleet_judge_left(const struct fleet_task *task);      /* its claim */
 /* Others may claim these tasks now: those of a process, or this one. */
 void fleet_judge_recovered(pid_t pid);
 void fleet_judge_excuse(const struct fleet_task *task);
