@@ -48,14 +48,22 @@ static void channel_add(struct batch *batch, const struct redlock_lock *lock, un
     redis_request_text(&batch->others, channel);
 }
 
-/* Encodes old values up to the last lock that takes over; the locks behind it have none, which is the same as "". */
+/* Encodes old values up to the last lock that takes over; the locks behind it have none, which is the same as "". Behind
+ * that of a lock of several keys follows the intent with which it keeps its turn. */
 static void old_value_add(struct batch *batch, const struct redlock_lock *lock)
 {
-    if (lock->swaps_in == NULL)
+    if (lock->swaps_in == NULL && !lock->keeps_all)
         return;
     for (; !batch_is_of_one(batch) && batch->old_count < batch->key_count; batch->old_count++)
         redis_request_text(&batch->others, "");
-    redis_request_bytes(&batch->others, lock->swaps_in->value, lock->swaps_in->value_length);
+    if (lock->swaps_in != NULL)
+        redis_request_bytes(&batch->others, lock->swaps_in->value, lock->swaps_in->value_length);
+    else
+        redis_request_text(&batch->others, "");
+    batch->old_count++;
+    if (!lock->keeps_all)
+        return;
+    redis_request_bytes(&batch->others, lock->intent, lock->intent_length);
     batch->old_count++;
 }
 

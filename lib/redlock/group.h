@@ -69,7 +69,7 @@ struct group_node {
 
 /* In the order in which they leave at the end of a turn. */
 enum batch_kind {
-    BATCH_INTENT, /* one lock that waits for readers; a release may withdraw it */
+    BATCH_INTENT, /* one lock that waits and keeps its turn; a release may withdraw it */
     BATCH_RELEASE,
     BATCH_LINGER,
     BATCH_EXTEND,
@@ -226,8 +226,9 @@ struct redlock_lock {
     size_t owner_length;
     char value[VALUE_BYTES_MAX];
     size_t value_length;
-    char intent[VALUE_BYTES_MAX]; /* of a writer that waits: what keeps new readers out */
+    char intent[VALUE_BYTES_MAX]; /* of a writer that waits: what keeps others out */
     size_t intent_length;         /* 0 = nothing was sent */
+    bool keeps_all;               /* it is for several resources, and keeps everybody out */
 };
 
 /* A held lock passes to the next one of the same process (swap.h): everything needed to undo the old value. Both locks

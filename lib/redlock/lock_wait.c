@@ -20,6 +20,8 @@
  *   - With too few nodes it does the same.
  *   - If readers hold it, a writer that waits keeps its turn: the nodes refuse new readers until the last one has left,
  *     and for a moment after that (scripts/intent.lua). One that gives up, or has had its turn, withdraws that.
+ *   - A lock of several resources that waits keeps its turn of all of them: the nodes refuse others, so that it does not
+ *     wait for a moment at which all of them happen to be free.
  *   - If a client of another kind holds it, nobody announces the release, so it asks by itself. And the line of this
  *     process gives way to such clients now and then (other_clients.h): then a release is announced when their turn is
  *     over.
@@ -263,15 +265,31 @@ static struct instant split_until(struct redlock_lock *lock)
     return instant_after(now_of(lock), backoff_after_split_ns(lock->lease.splits, lock->group->attempt_ns, draw()));
 }
 
+/* Every attempt has a value of its own, so the wish has one that lasts. See scripts/intent.lua for the form. */
+static void intent_draw(struct redlock_lock *lock, bool is_of_several)
+{
+    enum { AGE_DIGITS = 14 };
+    char age[AGE_DIGITS + 1];
+    int64_t since_us = trust_median_us(&lock->group->trust, now_of(lock));
+    memcpy(lock->intent, lock->value, lock->value_length);
+    lock->intent_length = lock->value_length;
+    if (!is_of_several)
+        return;
+    snprintf(age, sizeof age, "%014llx", (unsigned long long)(since_us > 0 ? since_us : wall_now().us));
+    memcpy(lock->intent, age, AGE_DIGITS);
+    lock->intent[2 * VALUE_RANDOM_BYTES - 1] = '+';
+    lock->keeps_all = true;
+}
+
+/* A wish that comes back is another one then, which the turn of the first would keep out. */
 void lock_wait_keeps_turn(struct redlock_lock *lock)
 {
     node_set all = (node_set)((1u << lock->group->node_count) - 1u);
-    if (lock->is_shared || lock_has_limit(lock) || lock->readers_at == 0)
+    bool is_of_several = lock->key_count > 1 && !lock->wait.comes_back;
+    if (lock->is_shared || lock_has_limit(lock) || (lock->readers_at == 0 && !is_of_several))
         return;
-    if (lock->intent_length == 0) {
-        memcpy(lock->intent, lock->value, lock->value_length);
-        lock->intent_length = lock->value_length;
-    }
+    if (lock->intent_length == 0)
+        intent_draw(lock, is_of_several);
     batch_add(BATCH_INTENT, lock, BATCH_NO_VOTE, all);
 }
 
@@ -283,6 +301,7 @@ static void turn_give_up(struct redlock_lock *lock)
     if (lock->intent_length > 0 && !comes_back)
         batch_add_withdrawal(lock, lease->state != LEASE_HELD);
     lock->intent_length = 0;
+    lock->keeps_all = false;
 }
 
 /* When to repeat an attempt that another holder refused. */
@@ -845,6 +864,7 @@ void lock_wait_begin(struct redlock_lock *lock)
     wait->not_before = (struct instant){0};
     lock->others_at = lock->readers_at = 0;
     lock->intent_length = 0;
+    lock->keeps_all = false;
     lock->holder[0] = '\0';
     lock->remaining_ns = 0;
     lock->refused_key = REFUSED_KEY_UNKNOWN;

@@ -631,7 +631,7 @@ TEST(a_doctor_names_rights_that_are_missing)
                      "ACL SETUSER holdfast-lock -zadd resetchannels resetkeys ~lock:* ~hf:lock:group "
                      "~hf:fences ~hf:fences:floor");
     assert_doctor_says("lock2: the user holdfast-lock lacks rights: ACL SETUSER holdfast-lock ~hf:listeners "
-                       "~hf:readers:* ~hf:writer:* ~hf:places:* +zadd "
+                       "~hf:readers:* ~hf:writer:* ~hf:places:* ~hf:turns +zadd "
                        "+publish &hf:free:* +subscribe &hf:free:*",
                        true);
     assert_doctor_names_all_but(

@@ -388,6 +388,135 @@ TEST(readers_that_overlap_without_end_do_not_starve_writers)
     }
 }
 
+/* --- the turn of several resources -------------------------------------------------------------------------------- */
+
+/* Of each of three resources there are USERS that hold it for 400 ms, one after the other or overlapping, without end. */
+enum { OF_EACH = 3, USERS = 4, HOLD_MS = 400 };
+static struct lock_probe *users[OF_EACH][USERS];
+static const char *const each[OF_EACH] = {"a", "b", "c"};
+
+static void users_come(bool are_readers)
+{
+    for (unsigned of = 0; of < OF_EACH; of++)
+        for (unsigned i = 0; i < USERS; i++) {
+            users[of][i] = are_readers ? reader(i, 60000) : waiter(i, 60000);
+            lock_probe_ask(users[of][i], each[of]);
+        }
+}
+
+static unsigned user_holds(unsigned of)
+{
+    unsigned holds = 0;
+    for (unsigned i = 0; i < USERS; i++)
+        holds += users[of][i]->releases;
+    return holds;
+}
+
+/* One user of each resource leaves after the other, at other moments than those of the others, and asks again. */
+static void users_go_on(unsigned ms)
+{
+    for (unsigned past = 0; past < ms; past += HOLD_MS / USERS / OF_EACH)
+        for (unsigned of = 0; of < OF_EACH; of++) {
+            struct lock_probe *user = users[of][past / (HOLD_MS / USERS) % USERS];
+            run_ms(of == 0 ? HOLD_MS / USERS / OF_EACH : 0);
+            bool is_its_moment = past / (HOLD_MS / USERS / OF_EACH) % OF_EACH == of;
+            if (is_its_moment && user->lock->lease.state == LEASE_HELD)
+                redlock_lock_release(user->lock);
+            else if (redlock_lock_is_free(user->lock))
+                lock_probe_ask(user, each[of]);
+        }
+}
+
+static void await_among_users(struct lock_probe *probe, unsigned at_most_ms)
+{
+    for (unsigned ms = 0; ms < at_most_ms && probe->answers == 0; ms += HOLD_MS)
+        users_go_on(HOLD_MS);
+    assert_int_equal(probe->answers, 1);
+    assert_int_equal(probe->answer, REDLOCK_ACQUIRED);
+}
+
+static void several_get_in(bool are_readers)
+{
+    users_come(are_readers);
+    users_go_on(2000);
+    struct lock_probe *all = waiter(4, 60000), *overlaps = waiter(5, 60000);
+    lock_probe_ask(all, "a b c");
+    users_go_on(HOLD_MS);
+    lock_probe_ask(overlaps, "b c");
+    await_among_users(all, 12 * HOLD_MS);
+    redlock_lock_release(all->lock);
+    await_among_users(overlaps, 12 * HOLD_MS);
+    redlock_lock_release(overlaps->lock);
+    unsigned before[OF_EACH];
+    for (unsigned of = 0; of < OF_EACH; of++)
+        before[of] = user_holds(of);
+    users_go_on(6000);
+    for (unsigned of = 0; of < OF_EACH; of++)
+        assert_true(user_holds(of) > before[of]);
+}
+
+TEST(readers_of_each_that_overlap_do_not_starve_a_writer_of_several)
+{
+    several_get_in(true);
+}
+
+TEST(users_of_each_do_not_starve_a_writer_of_several)
+{
+    several_get_in(false);
+}
+
+TEST(the_turn_of_several_is_kept_from_all_others_until_it_is_withdrawn)
+{
+    struct lock_probe *one = waiter(0, 0), *all = waiter(1, 900), *other = waiter(2, 0);
+    acquire(one, "a");
+    lock_probe_ask(all, "a b");
+    all_have("EXISTS hf:writer:lock:a hf:writer:lock:b hf:turns", 3);
+    assert_int_equal(lock_probe_acquire(other, "b"), REDLOCK_BUSY);
+    assert_contains(other->reason, "held by a writer that waits for ");
+    assert_int_equal(lock_probe_acquire(other, "b c"), REDLOCK_BUSY);
+    loop_await(loop, all->answers == 1);
+    all_have("EXISTS hf:writer:lock:a hf:writer:lock:b", 0);
+    acquire(other, "b");
+}
+
+/* As when the process dies: nobody renews what it planted. */
+TEST(the_turn_of_a_dead_writer_of_several_ends)
+{
+    enum { REMAINS_MS = 3000 };
+    struct lock_probe *late = waiter(1, 30000);
+    char digits[] = "0000000000000122222222222222222+:dead";
+    for (unsigned i = 0; i < NODES; i++) {
+        lock_cluster_ask(&cluster, i, "SET hf:writer:lock:b %s PX %d", digits, REMAINS_MS);
+        lock_cluster_ask(&cluster, i, "SET hf:turns 1 PX %d", REMAINS_MS);
+    }
+    lock_probe_ask(late, "b");
+    run_ms(REMAINS_MS - 500);
+    assert_int_equal(late->answers, 0);
+    loop_await(loop, late->answers == 1);
+    assert_int_equal(late->answer, REDLOCK_ACQUIRED);
+    assert_true(late->waited_ns < (REMAINS_MS + 1000) * NS_PER_MS);
+}
+
+/* Each of two wishes has the turn on a part of the nodes: the older gets all. */
+TEST(of_turns_that_are_split_the_older_gets_in)
+{
+    struct lock_probe *one = waiter(0, 0), *old = waiter(1, 30000), *young = waiter(2, 30000);
+    acquire(one, "a");
+    lock_probe_ask(old, "a b");
+    all_have("EXISTS hf:writer:lock:a hf:writer:lock:b", 2);
+    for (unsigned i = 0; i < 3; i++)
+        lock_cluster_ask(&cluster, i, "DEL hf:writer:lock:a hf:writer:lock:b");
+    lock_probe_ask(young, "b a");
+    run_ms(500);
+    release(one);
+    loop_await(loop, old->answers == 1);
+    assert_int_equal(old->answer, REDLOCK_ACQUIRED);
+    assert_int_equal(young->answers, 0);
+    release(old);
+    loop_await(loop, young->answers == 1);
+    assert_int_equal(young->answer, REDLOCK_ACQUIRED);
+}
+
 /* --- tokens ------------------------------------------------------------------------------------------------------- */
 
 TEST(readers_share_the_token_of_the_last_writer)

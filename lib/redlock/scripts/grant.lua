@@ -7,16 +7,21 @@
 -- the signs. Otherwise it is a list: "0" and the time, and one element for each.
 -- include: marker.lua
 -- include: deadline.lua
+-- include: turns.lua
 local ttl, answer, taken = ARGV[3], {'0 ' .. stamp}, 0
 for i = 2, #KEYS do
     local key, value, old = KEYS[i], ARGV[i + 3], ARGV[i + #KEYS + 2]
+    local kept = turns and turn_of(key)
     if old and old ~= '' and redis.pcall('GET', key) == old then
         redis.call('SET', key, value, 'PX', ttl)
         answer[i] = '='
-    elseif redis.call('SET', key, value, 'NX', 'PX', ttl) then
+    elseif not kept and redis.call('SET', key, value, 'NX', 'PX', ttl) then
         answer[i] = '+'
     else
         local held, where = redis.pcall('GET', key), ''
+        if not held then
+            key, held = kept, 'hf:writer'
+        end
         -- include: refusal.lua
         answer[i] = refusal
         taken = taken - 1

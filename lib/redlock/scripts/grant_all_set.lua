@@ -1,11 +1,12 @@
--- As grant_all.lua, with a token. KEYS: the marker, then the keys. ARGV: as in grant_set.lua, with one value, and at
--- most one that it may replace. Returns what grant_all.lua does, and the token behind it; or "#" if the fence of a key
+-- As grant_all.lua, with a token. KEYS: the marker, then the keys. ARGV: as in grant_set.lua, with one value, at
+-- most one that it may replace, and the intent of a wish that keeps its turn (intent.lua). Returns what grant_all.lua does, and the token behind it; or "#" if the fence of a key
 -- is no usable token. All keys get one token, above all of their last ones.
 -- include: fences.lua
 -- include: deadline.lua
 -- include: fence_member.lua
 -- include: fence_scores.lua
 -- include: places.lua
+-- include: turns.lua
 -- include: free_or_replaced.lua
 local highest = highest_fence(floor)
 if not highest then

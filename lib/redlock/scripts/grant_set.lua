@@ -4,6 +4,7 @@
 -- none). Returns what grant.lua does.
 -- include: fences.lua
 -- include: deadline.lua
+-- include: turns.lua
 -- include: fence_member.lua
 local keys, values, call = KEYS, ARGV, redis.call -- names of their own are found at once
 local ttl, proposal = values[3], values[4]
@@ -16,15 +17,19 @@ end
 local last, grants, swapped, refusals, fences = #keys, 0, {}, {}, {'ZADD', 'hf:fences', 'GT', 'CH'}
 for i = 2, last do
     local key, value, old = keys[i], values[i + 3], values[i + last + 2]
+    local kept = turns and turn_of(key)
     if old and old ~= '' and redis.pcall('GET', key) == old then
         swapped[i] = call('SET', key, value, 'PX', ttl)
     end
-    if swapped[i] or call('SET', key, value, 'NX', 'PX', ttl) then
+    if swapped[i] or not kept and call('SET', key, value, 'NX', 'PX', ttl) then
         grants = grants + 1
         fences[2 * grants + 3] = proposal
         fences[2 * grants + 4] = member_of(key)
     else
         local held, where = redis.pcall('GET', key), ''
+        if not held then
+            key, held = kept, 'hf:writer'
+        end
         -- include: refusal.lua
         refusals[i] = refusal
     end

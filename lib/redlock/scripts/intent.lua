@@ -1,13 +1,33 @@
--- Keeps new readers from each key that has readers now, for a writer that waits. KEYS: the marker, then the keys. ARGV:
--- marker text, deadline in microseconds of this node's clock, the writer's value. It ends one turn (REDLOCK_TURN_NS)
--- after the last reader does if none extends: by then the writer asks again. A writer that gives up withdraws it
--- (shared_release.lua). It is for fairness alone. Returns, behind "0" and the time, "1".
+-- Keeps the turn of a writer that waits. KEYS: the marker, then the keys. ARGV: marker text, deadline in microseconds of
+-- this node's clock, the writer's intent: a text of its own that every renewal repeats. It is for fairness alone.
+-- Of one key it keeps new readers out if the key has readers now, until one turn (REDLOCK_TURN_NS) after the last of them
+-- ends if none extends. The intent of a wish of several keys begins with the time since when it waits, in hexadecimal
+-- digits, and its digits end with "+" (turns.lua). That keeps readers and writers from all of its keys until one turn
+-- after the last of them is free, if none extends. If a wish that has waited longer keeps one of the keys, it plants
+-- nothing: so of wishes that overlap the oldest gets in, on all nodes.
+-- By the end of it the writer asks again (LONG_MAX_NS). One that gives up withdraws it (shared_release.lua). Returns,
+-- behind "0" and the time, "1".
 -- include: marker.lua
 -- include: deadline.lua
+-- include: turns.lua
+local is_several, longest = string.sub(ARGV[3], 32, 33) == '+:', 0
 for i = 2, #KEYS do
-    local left = redis.pcall('GET', KEYS[i]) == 'hf:shared' and redis.call('PTTL', KEYS[i])
-    if left then
+    local held = redis.pcall('GET', KEYS[i])
+    local left = held and math.max(redis.call('PTTL', KEYS[i]), 0)
+    local kept = turns and turn_of(KEYS[i], ARGV[3])
+    if kept and (not is_several or redis.call('GET', kept) < ARGV[3]) then
+        return '0 ' .. stamp .. ' 1'
+    end
+    if is_several then
+        longest = math.max(longest, math.min(left or 0, 60000))
+    elseif held == 'hf:shared' then
         redis.call('SET', 'hf:writer:' .. KEYS[i], ARGV[3], 'PX', left + 200)
     end
+end
+for i = 2, is_several and #KEYS or 0 do
+    redis.call('SET', 'hf:writer:' .. KEYS[i], ARGV[3], 'PX', longest + 200)
+end
+if is_several and redis.call('PTTL', 'hf:turns') < longest + 200 then
+    redis.call('SET', 'hf:turns', '1', 'PX', longest + 200)
 end
 return '0 ' .. stamp .. ' 1'

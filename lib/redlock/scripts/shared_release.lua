@@ -2,7 +2,8 @@
 -- to ARGV[i], its value, and to ARGV[#KEYS + i]: the channel of the key, or the milliseconds for which the reader stays.
 -- Returns one character a key, as release.lua does.
 -- The last reader of a key, and the writer, announce that it is free, if anybody listens. What a waiting writer asked
--- for is cut to one turn (REDLOCK_TURN_NS) by the last reader: only a writer gets in until it is over.
+-- for is cut to one turn (REDLOCK_TURN_NS) by the last reader: only a writer gets in until it is over. That of a wish of
+-- several keys is not: others of them may be held for longer.
 local time = redis.call('TIME')
 -- include: readers.lua
 local answer = {}
@@ -15,7 +16,9 @@ for i, key in ipairs(KEYS) do
         add_reader(key, value, stays)
     elseif was_reader then
         is_free = redis.call('ZREM', 'hf:readers:' .. key, value) == 1 and follow_readers(key)
-        if is_free and redis.call('PTTL', writer) > 200 then
+        local turn = is_free and redis.pcall('GET', writer)
+        local is_several = type(turn) == 'string' and string.sub(turn, 32, 33) == '+:'
+        if is_free and not is_several and redis.call('PTTL', writer) > 200 then
             redis.call('PEXPIRE', writer, 200)
         end
     elseif redis.pcall('GET', writer) == value then

@@ -2,8 +2,8 @@
  *
  *   trespass  nobody changes or ends what a reader has without naming it, and the key goes to nobody else before that
  *   readers   a key that is shared has readers, and it and their set end with the last of them; what keeps readers out
- *             for a writer ends soon, is cut to a turn when the last reader leaves, and is withdrawn by a writer that
- *             gives up and has a connection */
+ *             for a writer ends soon, is cut to a turn when the last reader leaves (of several keys it is not), and is
+ *             withdrawn by a writer that gives up and has a connection */
 #include <stdio.h>
 #include <string.h>
 
@@ -176,6 +176,13 @@ static void intent_note(struct intent *had, const struct node *node, const struc
     snprintf(had->value, sizeof had->value, "%.*s", (int)value.length, value.bytes);
 }
 
+/* It lasts until a turn after the last of its resources is free. */
+static bool is_turn_of_several(const struct value *intent)
+{
+    enum { SIGN = 31 };
+    return intent->type == VALUE_STRING && intent->string.length > SIGN && intent->string.bytes[SIGN] == '+';
+}
+
 static void intent_judge(bool has_left, bool is_fresh, unsigned index, unsigned resource,
                          const struct server_event *event)
 {
@@ -185,8 +192,10 @@ static void intent_judge(bool has_left, bool is_fresh, unsigned index, unsigned 
     const struct value *intent = lock_named_on(node, name);
     int64_t left_ms = intent != NULL ? intent->expires_ms - event->now_us / 1000 : 0;
     intent_note(&intents[index][resource], node, intent, is_fresh, resource, event);
-    int64_t most_ms = has_left ? TURN_MS : lock_schedule.max_ttl_ns / NS_PER_MS + TURN_MS;
+    bool is_of_several = left_ms > 0 && is_turn_of_several(intent);
+    int64_t most_ms = has_left && !is_of_several ? TURN_MS : lock_schedule.max_ttl_ns / NS_PER_MS + TURN_MS;
     play_count("readers kept out for a writer", intent != NULL);
+    play_count("a turn of several kept", is_of_several);
     if (left_ms > most_ms + LATE_MS)
         violated(event, node, resource, "keeps readers out for too long");
 }

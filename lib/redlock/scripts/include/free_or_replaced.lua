@@ -1,6 +1,7 @@
--- Of a grant of all keys or none: a key that is taken ends it, and so do readers of the resource of which it is a place.
+-- Of a grant of all keys or none: a key that is taken ends it, and so do readers of the resource of which it is a place,
+-- and another wish that keeps its turn of a key.
 -- Counts those with the old value.
-local old, replaced = ARGV[6], 0
+local old, replaced = ARGV[6] ~= '' and ARGV[6], 0
 for i = 2, #KEYS do
     local key = KEYS[i]
     local held = redis.pcall('GET', key)
@@ -8,7 +9,8 @@ for i = 2, #KEYS do
         replaced = replaced + 1
     else
         local read = not held and read_beside(key)
-        key, held = read or key, held or read and 'hf:shared'
+        local kept = not held and not read and turns and turn_of(key, ARGV[7])
+        key, held = read or kept or key, held or read and 'hf:shared' or kept and 'hf:writer'
     end
     if held and held ~= old then
         local where = '@' .. (i - 2)
