@@ -130,7 +130,9 @@ struct redlock_terms {
     double timeout_factor;    /* the share of the ttl that one attempt may take [0.25], 0.01 to 0.25 */
 };
 
-/* What to lock, and for whom. Several resources are locked all or none; order and repetition do not matter.
+/* What to lock, and for whom. Several resources are locked all or none; order and repetition do not matter. Who waits
+ * for several (`wait_ms`) is not starved by users of single ones: the nodes keep all of them for the oldest such
+ * request, and refuse others, until it has its lock, gives up, or 200 ms after the last holder's ttl.
  *
  * With a `limit` of N, N may hold the resource at once: it has N places, and each is an exclusive lock of its own. The
  * lock takes any place that is free. Its token is ordered only among the holds of the same place, so a sink compares

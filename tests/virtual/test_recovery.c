@@ -141,8 +141,12 @@ TEST(a_fleet_looks_for_processes_in_no_list_once_in_an_hour)
 {
     start_leased(&probe, "a");
     loop_for(loop, 3 * LEASE_NS);
+    assert_reply(server, "0", "EXISTS hf:2:walked"); /* it is alone */
+    start_leased(&other, "unserved");
+    loop_for(loop, 3 * LEASE_NS);
     assert_in_range(queue_probe_number(server, "TTL hf:2:walked"), 3590, 3600);
     free(redis_server_command(server, "LPUSH hf:2:bell:gone:7:x:c alone"));
+    queue_probe_stop(&other);
     start_leased(&other, "unserved");
     loop_for(loop, 5 * LEASE_NS);
     assert_reply(server, "0", "LLEN queue:c");

@@ -6,13 +6,11 @@
 --       lease in seconds, prefixes of the keys of processes and of bells, how many keys to look at.
 -- Returns the next cursor ('0' = the walk is over, or did not begin), then the identities that were listed.
 --
--- The fleet walks once in that time. A process that is listed alone walks at once: it may be the first after a loss.
-if ARGV[1] == '' then
-    local alone = redis.call('ZCARD', KEYS[1]) <= 1
-    if not alone and redis.call('EXISTS', KEYS[2]) == 1 then
-        return {'0'}
-    end
-    redis.call('SET', KEYS[2], 1, 'EX', ARGV[2])
+-- The fleet walks once in that time. A process that is listed alone walks in any case, and leaves no mark: it may be the
+-- first after a loss.
+local is_alone = redis.call('ZCARD', KEYS[1]) <= 1
+if ARGV[1] == '' and not is_alone and not redis.call('SET', KEYS[2], 1, 'NX', 'EX', ARGV[2]) then
+    return {'0'}
 end
 local time = redis.call('TIME')
 local lease = string.format('%.6f', tonumber(time[1]) + tonumber(time[2]) / 1000000 + tonumber(ARGV[3]))
