@@ -249,6 +249,7 @@ TEST(test_a_pause_ends_the_looks)
     promote();
     promoter_pause(promoters[0], true);
     plan("schedule", -1, "{\"class\":\"t\",\"args\":[],\"queue\":\"a\"}");
+    loop_for(loop, 1000 * NS_PER_MS); /* its queue looks for processes that are in no list */
     free(redis_server_command(server, "CONFIG RESETSTAT"));
     loop_for(loop, 1500 * NS_PER_MS);
     assert_int_equal(queue_probe_scripts(server), 0);
