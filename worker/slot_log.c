@@ -6,7 +6,6 @@
  *
  * The loop's own time is that of the beginning of its turn, which may be a millisecond old by the time that an answer
  * is looked at: so an observer's times are read off the clock where it happens, and without an observer none is. */
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -290,10 +289,10 @@ static bool is_said_to_be_correct(const struct slot *slot)
 static const char *misspelt_resource(const struct envelope *envelope, char name[SUGGEST_WORD_MAX])
 {
     static const char right[] = "resource";
-    for (size_t i = 0; i < envelope->member_count; i++) {
-        const struct text_span *member = &envelope->members[i].name;
-        if (member->length + 2 < sizeof right - 1 || member->length > sizeof right + 1 ||
-            tolower((unsigned char)member->bytes[0]) != right[0])
+    const struct envelope_member *end = envelope->members + envelope->member_count;
+    for (const struct envelope_member *at = envelope->members; at < end; at++) {
+        const struct text_span *member = &at->name;
+        if (member->length - (sizeof right - 3) > 4 || (member->bytes[0] | 0x20) != right[0])
             continue;
         snprintf(name, SUGGEST_WORD_MAX, "%.*s", (int)member->length, member->bytes);
         struct suggestion suggestion = suggestion_for(name);

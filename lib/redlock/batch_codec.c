@@ -48,8 +48,8 @@ static void channel_add(struct batch *batch, const struct redlock_lock *lock, un
     redis_request_text(&batch->others, channel);
 }
 
-/* Encodes old values up to the last lock that takes over; the locks behind it have none, which is the same as "". Behind
- * that of a lock of several keys follows the intent with which it keeps its turn. */
+/* Encodes old values up to the last lock that takes over; the locks behind it have none, which is the same as "".
+ * Behind that of a lock of several keys follows the intent with which it keeps its turn. */
 static void old_value_add(struct batch *batch, const struct redlock_lock *lock)
 {
     if (lock->swaps_in == NULL && !lock->keeps_all)

@@ -20,8 +20,8 @@
  *   - With too few nodes it does the same.
  *   - If readers hold it, a writer that waits keeps its turn: the nodes refuse new readers until the last one has left,
  *     and for a moment after that (scripts/intent.lua). One that gives up, or has had its turn, withdraws that.
- *   - A lock of several resources that waits keeps its turn of all of them: the nodes refuse others, so that it does not
- *     wait for a moment at which all of them happen to be free.
+ *   - A lock of several resources that waits keeps its turn of all of them: the nodes refuse others, so it need not
+ *     find all of them free at one moment.
  *   - If a client of another kind holds it, nobody announces the release, so it asks by itself. And the line of this
  *     process gives way to such clients now and then (other_clients.h): then a release is announced when their turn is
  *     over.

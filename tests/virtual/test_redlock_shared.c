@@ -390,7 +390,7 @@ TEST(readers_that_overlap_without_end_do_not_starve_writers)
 
 /* --- the turn of several resources -------------------------------------------------------------------------------- */
 
-/* Of each of three resources there are USERS that hold it for 400 ms, one after the other or overlapping, without end. */
+/* USERS of each of three resources hold it for 400 ms, one after the other or overlapping, without end. */
 enum { OF_EACH = 3, USERS = 4, HOLD_MS = 400 };
 static struct lock_probe *users[OF_EACH][USERS];
 static const char *const each[OF_EACH] = {"a", "b", "c"};
