@@ -224,12 +224,11 @@ static void retried_call_answered(struct redis_call *call, const struct redis_re
     }
     if (result->outcome == REDIS_UNKNOWN)
         answer_lost(retried_call, result);
-    if (result->outcome == REDIS_UNKNOWN && retried_call->brings > 1) {
-        retried_call->divide(retried_call);
-        return;
-    }
-    call_wait(retried_call);
     retry_soon(retried_calls);
+    if (result->outcome == REDIS_UNKNOWN && retried_call->brings > 1)
+        retried_call->divide(retried_call);
+    else
+        call_wait(retried_call);
 }
 
 void retried_call_init(struct retried_call *retried_call, struct retried_calls *retried_calls,

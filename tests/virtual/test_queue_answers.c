@@ -124,4 +124,26 @@ TEST(claims_of_a_dead_process_are_recovered)
     assert_reply(server, "16", "LLEN queue:a");
 }
 
+static void limit_is_learnt(void)
+{
+    for (unsigned i = 0; i < SLOTS; i++)
+        push_large("a", i, SIZE);
+    limit_set(LIMIT);
+    start_with_slots(SLOTS);
+    turn_all();
+    queue_probe_wait_all(&probe);
+    limit_set(0);
+}
+
+/* The connection stays, so nothing but a timer asks again. */
+TEST(after_an_answer_that_came_too_late_the_others_ask_again)
+{
+    limit_is_learnt();
+    redis_server_pause(server);
+    turn_all();
+    loop_for(loop, 4 * NS_PER_S);
+    redis_server_resume(server);
+    queue_probe_wait_all(&probe);
+}
+
 RUN_GROUP(one_server_set_up, one_server_tear_down, queue_setup, answers_teardown)
