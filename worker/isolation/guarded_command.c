@@ -584,7 +584,7 @@ static void end_ready(void *context, int events)
 /* Where the kernel gives no such descriptor, only a minder that is stopped does not report the end. */
 static void end_watch_start(struct guarded_command *command)
 {
-    command->end = (int)syscall(SYS_pidfd_open, command->pid, O_NONBLOCK);
+    command->end = (int)syscall(SYS_pidfd_open, command->pid, 0U);
     if (command->end >= 0)
         command->end_watch = loop_watch_start(command->loop, command->end, LOOP_READABLE, end_ready, command);
 }
