@@ -168,15 +168,15 @@ static const struct redis_script *script_of(const struct batch *batch)
     case BATCH_EXTEND:
         return &redlock_script_extend;
     case BATCH_REPLANT:
-        return &redlock_script_replant_set;
+        return &redlock_script_replant;
     case BATCH_RAISE:
-        return &redlock_script_raise_set;
+        return &redlock_script_raise;
     case BATCH_INTENT:
         return &redlock_script_intent;
     case BATCH_GRANT:
-        return batch->terms.fenced ? &redlock_script_grant_set : &redlock_script_grant;
+        return batch->terms.fenced ? &redlock_script_grant : &redlock_script_grant_unfenced;
     case BATCH_GRANT_ALL:
-        return batch->terms.fenced ? &redlock_script_grant_all_set : &redlock_script_grant_all;
+        return batch->terms.fenced ? &redlock_script_grant_all : &redlock_script_grant_all_unfenced;
     case BATCH_KINDS:
         break;
     }

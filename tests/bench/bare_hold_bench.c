@@ -89,7 +89,7 @@ static void node_prepare(struct node *node)
     redis_request_command(&request, "DEL", KEY);
     ask(node, &request, ':');
     buffer_clear(&request);
-    redis_request_command(&request, "SCRIPT", "LOAD", redlock_script_grant.source);
+    redis_request_command(&request, "SCRIPT", "LOAD", redlock_script_grant_unfenced.source);
     ask(node, &request, '$');
     buffer_fini(&request);
 }
@@ -128,7 +128,7 @@ static void request_encode(struct buffer *out)
         redis_request_integer(out, TTL_MS);
         return;
     }
-    redis_request_script(out, &redlock_script_grant, 2, 7);
+    redis_request_script(out, &redlock_script_grant_unfenced, 2, 7);
     redis_request_text(out, "hf:lock:group");
     redis_request_text(out, KEY);
     redis_request_text(out, "");

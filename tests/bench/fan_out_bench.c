@@ -116,7 +116,7 @@ static void node_open(struct node *node, unsigned port)
     if (node->fd < 0)
         fail("a node cannot be reached");
     script_load(node, &compare);
-    script_load(node, &redlock_script_grant);
+    script_load(node, &redlock_script_grant_unfenced);
     script_load(node, &redlock_script_release);
     sem_init(&node->asked, 0, 0);
     if (pthread_create(&node->thread, NULL, node_run, node) != 0)
@@ -155,7 +155,7 @@ static void textbook_encode(const char value[VALUE_DIGITS])
 /* The marker is not compared: it differs from node to node, and one request is sent to all. */
 static void fenced_encode(const char value[VALUE_DIGITS])
 {
-    redis_request_script(&grant, &redlock_script_grant, 2, 6);
+    redis_request_script(&grant, &redlock_script_grant_unfenced, 2, 6);
     redis_request_text(&grant, "hf:lock:group");
     redis_request_text(&grant, "lock:fan-out");
     redis_request_text(&grant, "");

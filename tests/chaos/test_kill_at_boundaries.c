@@ -35,7 +35,7 @@ static const struct point points[] = {
     {"free", BY_WORK},          {"open", BY_WORK},        {"iteration_begin", BY_WORK}, {"iteration_flush", BY_WORK},
     {"finish", BY_WORK},        {"finish_with", BY_WORK}, {"postpone@retry", BY_WORK},  {"postpone@dead", BY_WORK},
     {"park", BY_WORK},          {"due", BY_WORK},         {"promote", BY_WORK},         {"blmove", BY_WORK},
-    {"client", BY_WORK},        {"grant_set", BY_WORK},   {"grant_all_set", BY_WORK},   {"extend", BY_WORK},
+    {"client", BY_WORK},        {"grant", BY_WORK},       {"grant_all", BY_WORK},       {"extend", BY_WORK},
     {"release_quiet", BY_WORK}, {"give_back", BY_STOP},   {"leave", BY_STOP},           {"unlink", BY_STOP},
     {"lmove", BY_RINGS},        {"hdel", BY_SLEEP},       {"confirm", BY_WORK},         {"unserved", BY_WORK},
 };

@@ -187,13 +187,13 @@ static const struct redis_script *script_of(const struct operation *operation)
 {
     switch (operation->kind) {
     case GRANT:
-        return operation->token != 0 ? &redlock_script_grant_set : &redlock_script_grant;
+        return operation->token != 0 ? &redlock_script_grant : &redlock_script_grant_unfenced;
     case GRANT_ALL:
-        return operation->token != 0 ? &redlock_script_grant_all_set : &redlock_script_grant_all;
+        return operation->token != 0 ? &redlock_script_grant_all : &redlock_script_grant_all_unfenced;
     case RAISE:
-        return &redlock_script_raise_set;
+        return &redlock_script_raise;
     case REPLANT:
-        return &redlock_script_replant_set;
+        return &redlock_script_replant;
     case EXTEND:
         return &redlock_script_extend;
     default:

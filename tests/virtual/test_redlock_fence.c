@@ -370,11 +370,11 @@ TEST(a_proposal_far_ahead_is_cut_to_a_minute_from_now)
 {
     const uint64_t minute = UINT64_C(60000000);
     uint64_t before = now_us();
-    uint64_t token = granted_by_hand(&redlock_script_grant_set, "lock:r", HIGH);
+    uint64_t token = granted_by_hand(&redlock_script_grant, "lock:r", HIGH);
     assert_in_range(token, before + minute, now_us() + minute);
-    token = granted_by_hand(&redlock_script_grant_all_set, "lock:s", HIGH);
+    token = granted_by_hand(&redlock_script_grant_all, "lock:s", HIGH);
     assert_in_range(token, before + minute, now_us() + minute);
-    token = granted_by_hand(&redlock_script_grant_set, "lock:t", before - minute);
+    token = granted_by_hand(&redlock_script_grant, "lock:t", before - minute);
     assert_int_equal(token, before - minute);
 }
 

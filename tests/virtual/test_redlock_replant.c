@@ -264,7 +264,7 @@ static const char *planted_by_hand(const char *marker, const char *value, unsign
 {
     static char outcome[4];
     const char *reply = lock_cluster_ask(&cluster, 0, "EVALSHA %s 2 " MARKER_KEY " lock:r \"%s\" %s %s %u 60000",
-                                         redlock_script_replant_set.sha1, marker, deadline, value, token);
+                                         redlock_script_replant.sha1, marker, deadline, value, token);
     size_t length = strlen(reply);
     while (length > 1 && reply[length - 1] == '\n')
         length--;

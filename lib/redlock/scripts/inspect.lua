@@ -1,7 +1,7 @@
 -- Reads what decides about trust in this node (trust.h). KEYS: the marker. ARGV: none. Changes nothing.
 -- Returns {marker ("" = none, "?" = no string), run, "1" if keys can be evicted, else "0", the eviction policy, "1" if
--- the set of fences or its floor is something else, else "0", "1" if the server is a replica, else "0", the highest token
--- that it knows of any lock, the node's clock in microseconds; the last two as integers}.
+-- the set of fences or its floor is something else, else "0", "1" if the server is a replica, else "0", the highest
+-- token that it knows of any lock, the node's clock in microseconds; the last two as integers}.
 -- The run changes whenever the memory of the server may have gone back. It is the run_id, unless the server is a
 -- replica, or was one since it was started: then its replication id changed when it was made a master again, and the
 -- run is a digest of both. A master that gets its first replica, or loses the last one, changes its replication id as
@@ -40,7 +40,7 @@ end
 local highest = 0
 local function note(token)
     token = tonumber(token) or 0
-    local is_usable = token < 9007199254740990 -- as in grant_set.lua: what is above is none of ours
+    local is_usable = token < 9007199254740990 -- as in grant.lua: what is above is none of ours
     highest = is_usable and math.max(highest, token) or highest
     return is_usable
 end

@@ -1,8 +1,9 @@
--- Takes a shared lock of one or more keys, all or none. KEYS: the marker, then the keys. ARGV: marker text, deadline in microseconds of this node's
--- clock, ttl in milliseconds, proposed fencing token ("" = no token), value.
--- Returns what grant_all.lua does: a key with readers holds "hf:shared", and a key that is kept for a waiting writer
--- counts as held by "hf:writer". A place of the resource that is held counts as the key (places.lua). The token is the highest that the keys have: readers do not count it up. Only where a
--- key has none the proposal counts: this node may have forgotten the token of a writer.
+-- Takes a shared lock of one or more keys, all or none. KEYS: the marker, then the keys. ARGV: marker text, deadline in
+-- microseconds of this node's clock, ttl in milliseconds, proposed fencing token ("" = no token), value.
+-- Returns what grant_all_unfenced.lua does: a key with readers holds "hf:shared", and a key that is kept for a waiting
+-- writer counts as held by "hf:writer". A place of the resource that is held counts as the key (places.lua). The token
+-- is the highest that the keys have: readers do not count it up. Only where a key has none the proposal counts: this
+-- node may have forgotten the token of a writer.
 -- include: fences.lua
 -- include: deadline.lua
 -- include: fence_member.lua

@@ -1,4 +1,4 @@
--- As raise_set.lua, for a shared lock: the value is that of a reader of all keys. KEYS and ARGV: those of raise_set.lua.
+-- As raise.lua, for a shared lock: the value is that of a reader of all keys. KEYS and ARGV: those of raise.lua.
 -- Returns, behind "0" and the time, "+" and the token, though another reader may have raised a fence beyond it, or "0".
 -- The token is one that another node has already, so it is above that of no later writer.
 -- include: fences.lua

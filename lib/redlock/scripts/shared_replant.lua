@@ -1,5 +1,5 @@
--- As replant_set.lua, for a shared lock: the keys are free, or have readers. KEYS, ARGV and answer: those of
--- replant_set.lua. A fence that is higher than the token may be that of a writer who was there meanwhile.
+-- As replant.lua, for a shared lock: the keys are free, or have readers. KEYS, ARGV and answer: those of
+-- replant.lua. A fence that is higher than the token may be that of a writer who was there meanwhile.
 -- include: fences.lua
 -- include: deadline.lua
 -- include: fence_member.lua

@@ -1,6 +1,6 @@
 -- Raises the fences of a lock's keys to a token, if its value holds all of them. KEYS: the marker, then the keys. ARGV:
--- marker text, value, token, ttl in milliseconds. Returns, behind "0" and the time, "+" and the highest fence, or "0" if
--- a key is no longer ours; then nothing is done.
+-- marker text, value, token, ttl in milliseconds. Returns, behind "0" and the time, "+" and the highest fence, or "0"
+-- if a key is no longer ours; then nothing is done.
 -- include: fences.lua
 -- include: fence_member.lua
 -- include: fence_scores.lua

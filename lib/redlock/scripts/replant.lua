@@ -1,7 +1,7 @@
--- Gives the keys of a lock to a node that does not have them: all or none. KEYS: the marker, then the keys. ARGV: marker
--- text, the deadline in microseconds of this node's clock, then value, token and ttl in milliseconds. Returns, behind "0"
--- and the time, "1", or "0" if a key has another owner, or a fence shows that another owner was there meanwhile. The
--- floor shows nothing: it is about all keys.
+-- Gives the keys of a lock to a node that does not have them: all or none. KEYS: the marker, then the keys. ARGV:
+-- marker text, the deadline in microseconds of this node's clock, then value, token and ttl in milliseconds. Returns,
+-- behind "0" and the time, "1", or "0" if a key has another owner, or a fence shows that another owner was there
+-- meanwhile. The floor shows nothing: it is about all keys.
 -- include: fences.lua
 -- include: deadline.lua
 -- include: fence_member.lua
