@@ -9,10 +9,10 @@
 --       queue behind each list; then, of all slots, in one text each, because arguments cost more than what is in them:
 --       their numbers, separated by blanks; a byte a slot, '0', and 1 more if it is to claim, 2 more if its locks go to
 --       a successor (no task is woken), 4 more for each lock; 32 bytes a slot, the id that its place holds (16
---       times '-' = none) and the new one; then, if tasks end that held locks, the prefixes of the keys of queues, orders and
---       places, the groups of their lists (stamps.lua), five digits and a blank each, and a line for each slot, the jid
---       that gives up its place in these lists. Locks that go to a successor have a group that no list has. Last, if it
---       matters whether tasks have progress, the prefix of the keys of iteration hashes.
+--       times '-' = none) and the new one; then, if tasks end that held locks, the prefixes of the keys of queues,
+--       orders and places, the groups of their lists (stamps.lua), five digits and a blank each, and a line for each
+--       slot, the jid that gives up its place in these lists. Locks that go to a successor have a group that no list
+--       has. Last, if it matters whether tasks have progress, the prefix of the keys of iteration hashes.
 -- Returns for each slot what its place now holds: the new id, followed by queue, newline and payload of the claimed
 -- task; anything else means that the claim is lost. Then, for each list, '1' if its queue is paused, '0' if not ('' =
 -- no slot wanted to claim); '1' if a task was claimed and there are tasks to cancel, else '0'; the node's time in

@@ -59,7 +59,8 @@ if successor and out == 0 and is_here and successor.set == ARGV[8] and among(suc
     list.take(successor)
     holds = ARGV[3] .. successor.queue .. '\n' .. successor.task
     local kept_until = string.format('%.6f', (now + tonumber(ARGV[11])) / 1000000)
-    redis.pcall('ZADD', KEYS[7], kept_until, successor_entry(KEYS[1], ARGV[1], ARGV[3], list_name, successor.jid, holder))
+    local entry = successor_entry(KEYS[1], ARGV[1], ARGV[3], list_name, successor.jid, holder)
+    redis.pcall('ZADD', KEYS[7], kept_until, entry)
     redis.pcall('PEXPIRE', KEYS[7], 3600000)
 elseif ended ~= '' then
     list.wake(1, ARGV[9], is_here)

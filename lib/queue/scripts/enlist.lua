@@ -40,7 +40,8 @@ for _, identity in ipairs(listed) do
     if other[1] and other[1] ~= terms then
         local waiting, breaks = '\n' .. (other[2] or '') .. '\n', false
         each_item(other[1], function(name, words)
-            if breaking[name] and breaking[name] ~= words and not string.find(waiting, '\n' .. name .. '\n', 1, true) then
+            local is_other = breaking[name] and breaking[name] ~= words
+            if is_other and not string.find(waiting, '\n' .. name .. '\n', 1, true) then
                 waits[name], breaks = true, true
             end
         end)

@@ -2,12 +2,12 @@
 -- list, or got back a part of its data. They are listed with a fresh lease, so one that lives has the time to renew it,
 -- and a dead one is recovered as any other.
 --
--- KEYS: processes, the mark of the last walk. ARGV: the cursor ('' = a walk may begin), seconds from one walk to the next,
---       lease in seconds, prefixes of the keys of processes and of bells, how many keys to look at.
+-- KEYS: processes, the mark of the last walk. ARGV: the cursor ('' = a walk may begin), seconds from one walk to the
+--       next, lease in seconds, prefixes of the keys of processes and of bells, how many keys to look at.
 -- Returns the next cursor ('0' = the walk is over, or did not begin), then the identities that were listed.
 --
--- The fleet walks once in that time. A process that is listed alone walks in any case, and leaves no mark: it may be the
--- first after a loss.
+-- The fleet walks once in that time. A process that is listed alone walks in any case, and leaves no mark: it may be
+-- the first after a loss.
 local is_alone = redis.call('ZCARD', KEYS[1]) <= 1
 if ARGV[1] == '' and not is_alone and not redis.call('SET', KEYS[2], 1, 'NX', 'EX', ARGV[2]) then
     return {'0'}

@@ -1,7 +1,7 @@
 -- Returns who holds a lock. KEYS: its key. ARGV: the most bytes of a value to return. Changes nothing.
--- Returns {kind, value, remaining milliseconds, fencing token, readers}: kind is "0" nothing, "1" this value, "2" a longer value
--- (returns its length), "3" no string; the time is -1 for ever, -2 if there is nothing; the token is "" if there is
--- none. The readers of a shared lock are 64 at most, each a value and its remaining milliseconds.
+-- Returns {kind, value, remaining milliseconds, fencing token, readers}: kind is "0" nothing, "1" this value, "2" a
+-- longer value (returns its length), "3" no string; the time is -1 for ever, -2 if there is nothing; the token is "" if
+-- there is none. The readers of a shared lock are 64 at most, each a value and its remaining milliseconds.
 -- include: fence_member.lua
 local held = redis.pcall('GET', KEYS[1])
 local kind = '1'

@@ -1,10 +1,10 @@
--- Keeps the turn of a writer that waits. KEYS: the marker, then the keys. ARGV: marker text, deadline in microseconds of
--- this node's clock, the writer's intent: a text of its own that every renewal repeats. It is for fairness alone.
--- Of one key it keeps new readers out if the key has readers now, until one turn (REDLOCK_TURN_NS) after the last of them
--- ends if none extends. The intent of a wish of several keys begins with the time since when it waits, in hexadecimal
--- digits, and its digits end with "+" (turns.lua). That keeps readers and writers from all of its keys until one turn
--- after the last of them is free, if none extends. If a wish that has waited longer keeps one of the keys, it plants
--- nothing: so of wishes that overlap the oldest gets in, on all nodes.
+-- Keeps the turn of a writer that waits. KEYS: the marker, then the keys. ARGV: marker text, deadline in microseconds
+-- of this node's clock, the writer's intent: a text of its own that every renewal repeats. It is for fairness alone.
+-- Of one key it keeps new readers out if the key has readers now, until one turn (REDLOCK_TURN_NS) after the last of
+-- them ends if none extends. The intent of a wish of several keys begins with the time since when it waits, in
+-- hexadecimal digits, and its digits end with "+" (turns.lua). That keeps readers and writers from all of its keys
+-- until one turn after the last of them is free, if none extends. If a wish that has waited longer keeps one of the
+-- keys, it plants nothing: so of wishes that overlap the oldest gets in, on all nodes.
 -- By the end of it the writer asks again (LONG_MAX_NS). One that gives up withdraws it (shared_release.lua). Returns,
 -- behind "0" and the time, "1".
 -- include: marker.lua

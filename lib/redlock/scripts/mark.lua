@@ -1,8 +1,8 @@
 -- Compare and set of a marker (marker.h). KEYS: the marker. ARGV: the expected text ("" = nothing), the new one ("" =
 -- nothing), and the highest token that other nodes know ("" = the fences stay as they are). Returns {1} if the new one
--- is there now, or {0, what was found} if something else was: then nothing changed. Safe to repeat. A marker has no ttl.
--- A node that gets a vote may have forgotten the last tokens. So from then on its tokens begin above those that others
--- know, and above its clock: where a majority forgot, that is all that is left.
+-- is there now, or {0, what was found} if something else was: then nothing changed. Safe to repeat. A marker has no
+-- ttl. A node that gets a vote may have forgotten the last tokens. So from then on its tokens begin above those that
+-- others know, and above its clock: where a majority forgot, that is all that is left.
 local found = redis.pcall('GET', KEYS[1])
 if type(found) == 'table' then
     if not string.find(found.err, 'WRONGTYPE', 1, true) then

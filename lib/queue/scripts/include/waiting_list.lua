@@ -182,8 +182,10 @@ local function waiting_list(order, places, schedule, paused, now)
     -- parked again, and two tasks do not send each other back and forth.
     function list.let_next_look(jid)
         local next_place = is_share and list.oldest(list.may_go)
-        if next_place and tonumber(next_place.due) > now_seconds
-            and tonumber(redis.pcall('ZSCORE', order, next_place.jid)) > tonumber(redis.pcall('ZSCORE', order, jid)) then
+        local function score(of)
+            return tonumber(redis.pcall('ZSCORE', order, of))
+        end
+        if next_place and tonumber(next_place.due) > now_seconds and score(next_place.jid) > score(jid) then
             list.move(next_place, now)
         end
     end

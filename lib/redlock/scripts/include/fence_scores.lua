@@ -1,5 +1,5 @@
--- The last tokens of the keys of one lock: KEYS[2] and on. Returns the highest of them and `least`; or nothing if one of
--- them is no token, or can be followed by none below 2^53.
+-- The last tokens of the keys of one lock: KEYS[2] and on. Returns the highest of them and `least`; or nothing if one
+-- of them is no token, or can be followed by none below 2^53.
 local function highest_fence(least)
     local members = {'ZMSCORE', 'hf:fences'}
     for i = 2, #KEYS do

@@ -1,6 +1,6 @@
--- The places of a resource behind the first have keys of their own. While one of them may be held, hf:places: and the key
--- of the resource holds the length of the prefix of the keys. It lasts for two of the longest ttls that a lock can have,
--- and grants and extensions of places set it again: so it outlives each key of a place.
+-- The places of a resource behind the first have keys of their own. While one of them may be held, hf:places: and the
+-- key of the resource holds the length of the prefix of the keys. It lasts for two of the longest ttls that a lock can
+-- have, and grants and extensions of places set it again: so it outlives each key of a place.
 -- The key of the resource of which `key` is a place, and that length; nothing if it is no place.
 local function resource_of(key)
     local prefix, resource = string.match(key, '^(.-)hf:place:%d+:(.*)$')

@@ -1,5 +1,5 @@
--- A writer that waits keeps its turn: hf:writer: and a key holds its intent (intent.lua). A wish of several keys ends its
--- digits with "+": that turn is kept from every other lock, and `turns` is set while there may be any on this node.
+-- A writer that waits keeps its turn: hf:writer: and a key holds its intent (intent.lua). A wish of several keys ends
+-- its digits with "+": that turn is kept from every other lock, and `turns` is set while there may be any on this node.
 -- turn_of: the name of the turn that others than `own` keep of the key; nil if none does.
 local turn_of = turns and function(key, own)
     local name = 'hf:writer:' .. key
