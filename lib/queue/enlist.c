@@ -73,11 +73,6 @@ static void terms_answered(struct queue *queue, const struct redis_reply *reply)
 
 /* --- asking ------------------------------------------------------------------------------------------------------- */
 
-void queue_request_lease(const struct queue *queue, struct buffer *out)
-{
-    redis_request_seconds(out, queue->options.lease_ns / NS_PER_US);
-}
-
 static void terms_encode(struct queue *queue, struct buffer *out)
 {
     struct queue_announcement *announcement = &queue->announcement;
@@ -125,8 +120,10 @@ static void enlisted(struct retried_call *retried_call, const struct redis_reply
     queue->is_listed = !queue->must_enlist;
     terms_answered(queue, reply);
     blocking_claims_arm(queue);
-    if (!was_listed && queue->is_listed)
+    if (!was_listed && queue->is_listed) {
         queue_look(queue);
+        unlisted_look(queue);
+    }
     if ((queue->must_enlist || queue->announcement.is_due) && !queue->leaving)
         enlist_send(queue);
 }

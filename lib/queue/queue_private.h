@@ -10,6 +10,7 @@
 #include "queue/keys.h"
 #include "queue/recovery_permit.h"
 #include "queue/queue.h"
+#include "redis/request.h"
 
 enum { FREED_LISTS_MAX = 32 }; /* more than the locks of a task */
 
@@ -149,6 +150,11 @@ static inline struct queue *retried_call_queue(const struct retried_call *retrie
     return list_owner(retried_call->retried_calls, struct queue, retried_calls);
 }
 
+static inline void queue_request_lease(const struct queue *queue, struct buffer *out)
+{
+    redis_request_seconds(out, queue->options.lease_ns / NS_PER_US);
+}
+
 /* claim.c */
 void claims_init(struct queue *queue);
 void claims_free(struct queue *queue);
@@ -180,7 +186,6 @@ void enlist_init(struct queue *queue);
 void enlist_stop(struct queue *queue); /* the process leaves */
 void enlist_fini(struct queue *queue);
 void queue_enlist(struct queue *queue);
-void queue_request_lease(const struct queue *queue, struct buffer *out);
 
 /* moves.c */
 void moves_init(struct queue *queue);
@@ -228,6 +233,7 @@ void recovery_stop(struct recovery *recovery);
 
 /* unlisted.c */
 void unlisted_create(struct queue *queue);
+void unlisted_look(struct queue *queue); /* the process is listed now */
 void unlisted_stop(struct queue *queue);
 
 #endif

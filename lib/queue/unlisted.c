@@ -1,6 +1,6 @@
 /* Finds claims of processes that are in no list, which nobody would recover: see scripts/unlisted.lua. A process asks
- * for a walk once it is listed itself, and every hour. Between two steps it rests, so that a walk through millions of
- * keys takes the node a small share of its time. Runs on the loop. */
+ * for a walk whenever it is listed itself, and every hour. Between two steps it rests, so that a walk through millions
+ * of keys takes the node a small share of its time. Runs on the loop. */
 #include <stdio.h>
 
 #include "base/log.h"
@@ -9,7 +9,6 @@
 
 #define WALK_INTERVAL_NS (3600 * NS_PER_S)
 #define STEP_INTERVAL_NS (50 * NS_PER_MS)
-#define LISTED_LOOK_NS   (200 * NS_PER_MS)
 enum { STEP_KEYS = 1000 };
 
 static void walk_end(struct queue *queue, int64_t next_ns)
@@ -52,13 +51,9 @@ static void step_ask(struct loop_timer *timer)
 {
     struct queue *queue = list_owner(timer, struct queue, unlisted.timer);
     struct buffer *out = &queue->request;
-    if (!queue->is_listed) {
-        walk_end(queue, LISTED_LOOK_NS);
-        return;
-    }
     buffer_clear(out);
-    redis_request_script(out, &queue_script_unlisted, 2, 6);
-    redis_request_texts(out, queue->keys.processes, queue->keys.walked, queue->unlisted.cursor);
+    redis_request_script(out, &queue_script_unlisted, 2, 7);
+    redis_request_texts(out, queue->keys.processes, queue->keys.walked, queue->identity, queue->unlisted.cursor);
     redis_request_integer(out, WALK_INTERVAL_NS / NS_PER_S);
     queue_request_lease(queue, out);
     redis_request_texts(out, queue->keys.process_prefix, queue->keys.any_bell_prefix);
@@ -71,9 +66,14 @@ void unlisted_create(struct queue *queue)
 {
     loop_timer_init(&queue->unlisted.timer, step_ask);
     queue->unlisted.call.done = step_answered;
-    if (queue->keys.space[0] != '\0') /* a dry run touches nothing outside of its space */
-        return;
-    loop_timer_set(queue->loop, &queue->unlisted.timer, loop_after(queue->loop, LISTED_LOOK_NS));
+}
+
+/* A dry run touches nothing outside of its space. */
+void unlisted_look(struct queue *queue)
+{
+    bool walks = queue->unlisted.cursor[0] != '\0' || redis_call_is_outstanding(&queue->unlisted.call);
+    if (!walks && queue->keys.space[0] == '\0')
+        loop_timer_set(queue->loop, &queue->unlisted.timer, loop_now(queue->loop));
 }
 
 void unlisted_stop(struct queue *queue)
