@@ -144,7 +144,7 @@ static void renewal_answered(struct redis_call *call, const struct redis_result 
 static void renewal_send(struct queue *queue)
 {
     struct buffer *out = &queue->request;
-    if (redis_call_is_outstanding(&queue->lease_call) || queue->presenting || queue->leaving)
+    if (redis_call_is_outstanding(&queue->lease_call) || !queue->is_listed || queue->leaving)
         return;
     buffer_clear(out);
     redis_request_script(out, &queue_script_renew_lease, 3, 4 + (size_t)queue->options.name_count);

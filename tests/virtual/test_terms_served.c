@@ -162,4 +162,21 @@ TEST(who_waits_is_in_nobodys_way)
     told_again(&probe, "");
 }
 
+/* It asks about its terms again and again, and the node refuses that. */
+TEST(who_waits_keeps_its_lease_while_it_asks)
+{
+    begin(&probe, OURS);
+    wait_told(&probe, "");
+    begin(&other, THEIRS);
+    wait_told(&other, "class work");
+    free(redis_server_command(server, "ACL SETUSER default -hdel"));
+    for (unsigned i = 0; i < 20; i++) {
+        loop_for(loop, LEASE_NS / 2);
+        assert_true(instant_before(loop_now(loop), other.lease_end));
+        assert_true(queue_is_listed(other.queue));
+    }
+    free(redis_server_command(server, "ACL SETUSER default +hdel"));
+    told_again(&other, "class work");
+}
+
 RUN_GROUP(one_server_set_up, one_server_tear_down, queue_setup, queue_teardown)

@@ -18,8 +18,8 @@
 -- Removes before it adds, so that workers can start, and make room, on a node that is out of memory.
 local TOLD_MAX = 8
 local terms, served = ARGV[5], '\n' .. ARGV[7] .. '\n'
+redis.call('HDEL', KEYS[2], 'gone', 'culprit') -- may be refused, and the process stays listed
 redis.call('ZREM', KEYS[1], ARGV[1])
-redis.call('HDEL', KEYS[2], 'gone', 'culprit')
 local has_forgotten = terms ~= '' and ARGV[6] ~= 'first' and redis.call('HEXISTS', KEYS[2], 'terms') == 0
 local may_begin = ARGV[6] == 'first' or (ARGV[6] == 'more' and not has_forgotten)
 local breaking, waits = {}, {}
