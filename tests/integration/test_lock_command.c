@@ -646,6 +646,7 @@ TEST(a_coprocess_drops_answers_that_nobody_reads_and_goes_on)
     assert_true(pipe2(input, O_CLOEXEC) == 0 && pipe2(output, O_CLOEXEC) == 0);
     assert_true(fcntl(output[1], F_SETPIPE_SZ, 4096) > 0);
     struct program program = program_start_to(WORDS("lock", "a", "--hold"), input[0], output[1]);
+    assert_true(dup2(program.error, program.out) >= 0); /* so that the pipe ends with the program */
     test_await(lock_cluster_holders(&cluster, "a") == NODES);
     for (int i = 0; i < LINES; i++)
         assert_int_equal(write(input[1], "\n", 1), 1);
