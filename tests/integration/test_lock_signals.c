@@ -156,6 +156,121 @@ TEST(a_command_that_stops_its_parent_ends_as_any_other)
     assert_string_equal(result.out, "got\n");
 }
 
+/* --- between the lock and the command ----------------------------------------------------------------------------- */
+
+/* The first child; 0: there is none. */
+static pid_t child_of(pid_t pid)
+{
+    char path[64], text[64] = "";
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)pid, (int)pid);
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0)
+        return 0;
+    (void)!read(file, text, sizeof text - 1);
+    close(file);
+    return (pid_t)strtol(text, NULL, 10);
+}
+
+/* The letter of its state; '-': there is no such process. */
+static char state_of(pid_t pid)
+{
+    char path[64], text[256] = "";
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0)
+        return '-';
+    (void)!read(file, text, sizeof text - 1);
+    close(file);
+    const char *behind_name = strrchr(text, ')');
+    return behind_name != NULL && behind_name[1] == ' ' ? behind_name[2] : '-';
+}
+
+static void halt(pid_t pid)
+{
+    kill(pid, SIGSTOP);
+    test_await(state_of(pid) == 'T');
+}
+
+static void go_on(pid_t pid)
+{
+    kill(pid, SIGCONT);
+    test_await(state_of(pid) != 'T');
+}
+
+/* Its process is there, and the one that starts it is stopped when the order to execute it comes. */
+static pid_t given_a_command_that_waits(const struct program *program)
+{
+    pid_t zygote = 0, minder = 0;
+    test_await((zygote = child_of(program->pid)) > 0 && (minder = child_of(zygote)) > 0);
+    halt(minder);
+    for (unsigned i = 0; i < NODES; i++)
+        lock_cluster_ask(&cluster, i, "DEL a");
+    test_await(lock_cluster_holders(&cluster, "a") == NODES);
+    halt(program->pid);
+    go_on(minder);
+    test_await(child_of(minder) > 0);
+    halt(minder);
+    go_on(program->pid);
+    return minder;
+}
+
+static bool has_said(const struct program *program, const char *text)
+{
+    char *all = program_error_text(program);
+    bool is_said = strstr(all, text) != NULL;
+    free(all);
+    return is_said;
+}
+
+static void given_a_foreign_holder(void)
+{
+    for (unsigned i = 0; i < NODES; i++)
+        lock_cluster_ask(&cluster, i, "SET a x PX 50000");
+}
+
+TEST(a_command_does_not_begin_after_the_end_of_its_lock)
+{
+    given_a_foreign_holder();
+    struct program program = lock_start("a", "--ttl", "2s", "--max-hold", "1s", "--", "touch", path_of("started"));
+    pid_t minder = given_a_command_that_waits(&program), zygote = child_of(program.pid), command = child_of(minder);
+    halt(zygote); /* it would kill both */
+    test_await(has_said(&program, "was lost"));
+    go_on(minder);
+    test_await(state_of(minder) == 'S');
+    assert_int_equal(state_of(command), 'S');
+    go_on(zygote);
+    assert_int_equal(end_await(&program), 76);
+    assert_false(is_there("started"));
+}
+
+TEST(a_danger_before_the_command_begins_does_not_kill_it)
+{
+    given_a_foreign_holder();
+    struct program program = lock_start("a", "--json", "--ttl", "12s", "--max-hold", "8s", "--signal-danger", "--",
+                                        "sh", "-c", "exit 3");
+    pid_t minder = given_a_command_that_waits(&program);
+    test_await(has_said(&program, "\"danger\""));
+    go_on(minder);
+    assert_int_equal(end_await(&program), 3);
+}
+
+/* --- at the end --------------------------------------------------------------------------------------------------- */
+
+TEST(a_signal_between_the_end_of_the_command_and_that_of_the_lock_is_not_lost)
+{
+    struct program program =
+        lock_start("a", "--", "sh", "-c", "touch $D/up; while [ ! -e $D/held ]; do sleep 0.01; done");
+    test_await(is_there("up"));
+    pid_t zygote = child_of(program.pid);
+    for (unsigned i = 0; i < NODES; i++)
+        redis_server_pause(cluster.servers[i]);
+    close(open(path_of("held"), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    test_await(child_of(zygote) == 0);
+    kill(program.pid, SIGINT);
+    end_await(&program);
+    assert_int_equal(result.signal, SIGINT);
+}
+
 /* --- a terminal --------------------------------------------------------------------------------------------------- */
 
 static struct buffer screen;
@@ -239,19 +354,6 @@ TEST(a_stopped_command_is_killed_at_the_deadline_and_gives_its_terminal_back)
 }
 
 /* --- a terminal, before the command executes ---------------------------------------------------------------------- */
-
-/* The first child; 0: there is none. */
-static pid_t child_of(pid_t pid)
-{
-    char path[64], text[64] = "";
-    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)pid, (int)pid);
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file < 0)
-        return 0;
-    (void)!read(file, text, sizeof text - 1);
-    close(file);
-    return (pid_t)strtol(text, NULL, 10);
-}
 
 static bool has_no_signal_pending(pid_t pid)
 {

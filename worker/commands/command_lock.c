@@ -67,7 +67,7 @@ struct lock_command {
     int input; /* of --hold; -1 = it has ended, or is not read */
     struct loop_watch *input_watch;
     struct loop_signal *signals[HOLD_SIGNALS];
-    int exit_code;
+    int exit_code, late; /* the signal that came when the command had ended; 0 = none */
 };
 
 #define AT(member) offsetof(struct lock_command, member)
@@ -236,9 +236,12 @@ static void give_back(struct lock_command *self, int exit_code)
 
 /* --- the command -------------------------------------------------------------------------------------------------- */
 
+/* After the command has ended, who started this process is interrupted where it waits for the end of the lock. */
 static void command_interrupted(void *context, int number)
 {
-    give_back(context, SIGNALED + number);
+    struct lock_command *self = context;
+    self->late = self->is_going ? number : 0;
+    give_back(self, SIGNALED + number);
 }
 
 static void command_ended(void *context, int wait_status, bool was_killed)
@@ -584,7 +587,7 @@ static int lock_run(struct lock_command *self)
     }
     parts_close(self);
     log_stop();
-    return self->exit_code;
+    return self->late != 0 && !self->is_lost ? SIGNALED + self->late : self->exit_code;
 }
 
 /* --- under the lock of another ------------------------------------------------------------------------------------ */

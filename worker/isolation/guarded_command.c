@@ -209,7 +209,8 @@ static void alarm_set(const struct minder *minder, int64_t at)
     (void)timerfd_settime(minder->watched[MINDER_ALARM].fd, TFD_TIMER_ABSTIME, &when, NULL);
 }
 
-/* The loop moves the danger with each extension without a notice to the minder, so the minder looks again then. */
+/* The loop moves the danger with each extension without a notice to the minder, so the minder looks again then. A
+ * command that is not executed yet cannot handle the signal, and would die of it: it finds the pipe readable. */
 static void danger_look(struct minder *minder)
 {
     int64_t from = atomic_load(&minder->run_entry->validity.danger_from), now = instant_now().ns;
@@ -223,7 +224,7 @@ static void danger_look(struct minder *minder)
     if (!minder->in_danger) {
         minder->in_danger = true;
         (void)!write(minder->deadline, "danger\n", strlen("danger\n"));
-        if (minder->command->signals_danger)
+        if (minder->command->signals_danger && minder->gate < 0)
             kill(minder->pid, SIGUSR1);
     }
     alarm_set(minder, now + DANGER_LOOK_MS * NS_PER_MS);
@@ -275,8 +276,11 @@ static void command_start(struct minder *minder, const struct minder_message *or
     danger_look(minder);
 }
 
+/* After a standstill the order may be older than the lock. Then the command does not begin, and the zygote ends it. */
 static void command_execute(struct minder *minder)
 {
+    if (redlock_validity_left_ns(&minder->run_entry->validity) == 0)
+        return;
     (void)!write(minder->gate, "", 1);
     close(minder->gate);
     minder->gate = -1;
@@ -513,19 +517,20 @@ static void stop_here(int number)
 }
 
 /* A terminal sends its signals to the whole process group, so a command that executes has them already. What the
- * caller ignores (nohup) has no effect here either. */
+ * caller ignores (nohup) has no effect here either. Once the command has ended, nobody else hears that it should. */
 static void signal_take(struct guarded_command *command, const struct signalfd_siginfo *told)
 {
     int number = (int)told->ssi_signo;
     bool stops = number == SIGTSTP || number == SIGTTIN;
     bool ends = number == SIGINT || number == SIGTERM || number == SIGHUP || number == SIGQUIT;
-    if (command->was_started && (!command->executes || told->ssi_code != SI_KERNEL))
+    bool runs = command->was_started && command->minder > 0 && !command->has_status;
+    if (runs && (!command->executes || told->ssi_code != SI_KERNEL))
         minder_order(command, MINDER_SIGNAL, (uint64_t)number);
-    if (command->executes) /* also for one that the command has already, which it may stop by */
+    if (runs && command->executes) /* also for one that the command has already, which it may stop by */
         minder_continue(command);
-    if (command->was_started || sigismember(&command->ignored, number) == 1)
+    if (runs || sigismember(&command->ignored, number) == 1)
         return;
-    if (stops)
+    if (stops && !command->was_started)
         stop_here(number);
     else if (ends)
         command->interrupted(command->context, number);
@@ -752,4 +757,5 @@ void guarded_command_close(struct guarded_command *command)
     free(command->inherited);
     run_table_destroy(command->run_table);
     command->run_table = NULL;
+    sigprocmask(SIG_SETMASK, &command->blocked, NULL); /* a signal that nobody took does what it does to any process */
 }

@@ -22,7 +22,7 @@
  * another program started for the command (a service manager, a container engine, another host) is none of its own.
  *
  * Threads: the loop's. From guarded_command_prepare on, signals that would end or stop this process are blocked, and
- * handled on the loop: passed on when the command runs, else given to `interrupted`. */
+ * handled on the loop: passed on while the command runs, else given to `interrupted`. */
 #ifndef WORKER_GUARDED_COMMAND_H
 #define WORKER_GUARDED_COMMAND_H
 
@@ -35,7 +35,8 @@ struct guarded_command {
     char *const *arguments; /* end with NULL; the first is looked for in PATH */
     bool signals_danger;    /* SIGUSR1 to the command when the lock gets into danger */
     void (*ready)(void *context);
-    void (*interrupted)(void *context, int number); /* SIGINT, SIGTERM, ...: and the command was not started */
+    /* SIGINT, SIGTERM, ...: the command was not started, or has ended. */
+    void (*interrupted)(void *context, int number);
     /* Of the command: as of waitpid. `was_killed`: because its lock had ended. All that it started is gone. */
     void (*ended)(void *context, int wait_status, bool was_killed);
     /* Instead of the others: `reason` says why it does not run, or is not watched any more. If it was started, what it
