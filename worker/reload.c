@@ -34,7 +34,8 @@ struct reload {
     /* the thread's until it posts `read` */
     const char *path, *queues;
     struct config *fresh;
-    struct plugins *plugins; /* NULL without a sound configuration */
+    struct plugins *plugins;           /* NULL without a sound configuration */
+    struct periodic_entries *periodic; /* of `fresh`; NULL without plugins */
     struct findings findings;
 };
 
@@ -163,6 +164,27 @@ static void plugins_take(struct worker *worker, struct plugins *fresh)
                   generation);
 }
 
+/* --- periodic tasks ----------------------------------------------------------------------------------------------- */
+
+static struct periodic_entries *periodic_read(const struct config *fresh, struct findings *findings)
+{
+    struct error error = ERROR_NONE;
+    struct envelope_limits limits = config_task_limits(fresh);
+    struct periodic_entries *entries = periodic_entries_make(fresh, &limits, &error);
+    if (entries == NULL)
+        findings_error(findings, "%s", error.text);
+    return entries;
+}
+
+/* The entries belong to the list of the fresh configuration: they are of use only when that is taken. */
+static void periodic_take(struct reload *reload, const struct config_periodic *before)
+{
+    if (reload->worker->options.config->periodic == before)
+        return;
+    periodic_change(reload->worker->periodic, reload->periodic);
+    reload->periodic = NULL;
+}
+
 /* --- the thread --------------------------------------------------------------------------------------------------- */
 
 static void *reader_run(void *argument)
@@ -173,6 +195,8 @@ static void *reader_run(void *argument)
         config_serve_queues(reload->fresh, reload->queues, &reload->findings);
     if (reload->fresh != NULL && reload->findings.errors == 0)
         reload->plugins = plugins_read(&reload->worker->options, reload->fresh, &reload->findings);
+    if (reload->plugins != NULL)
+        reload->periodic = periodic_read(reload->fresh, &reload->findings);
     loop_post(reload->worker->loop, &reload->read);
     return NULL;
 }
@@ -299,7 +323,9 @@ static bool fresh_take(struct reload *reload)
         return false;
     findings_tell(&reload->findings);
     config_changes(running, reload->fresh, change_tell, &telling);
+    const struct config_periodic *periodic = running->periodic;
     config_exchange(running, reload->fresh);
+    periodic_take(reload, periodic);
     settings_apply(worker, reload->fresh);
     plugins_take(worker, reload->plugins);
     reload->plugins = NULL;
@@ -334,6 +360,8 @@ static void fresh_arrived(struct loop_message *message)
     if (reload->plugins != NULL) /* refused: nothing uses them */
         plugins_keep(reload->worker->options.plugins, reload->plugins);
     reload->plugins = NULL;
+    periodic_entries_free(reload->periodic);
+    reload->periodic = NULL;
     config_free(reload->fresh);
     findings_fini(&reload->findings);
     reload->fresh = NULL;

@@ -526,14 +526,15 @@ static void queue_build(struct worker *worker)
 static bool periodic_build(struct worker *worker, struct error *error)
 {
     const struct config *config = worker->options.config;
+    struct periodic_entries *entries = periodic_entries_make(config, &worker->limits, error);
+    if (entries == NULL)
+        return false;
     worker->periodic = periodic_create(worker->loop,
                                        &(struct periodic_options){.node = queue_node(worker->queue),
                                                                   .keys = queue_keys_of(worker->queue),
-                                                                  .config = config,
-                                                                  .limits = worker->limits,
                                                                   .timeout_ns = config->queue_node.call_timeout_ns},
-                                       error);
-    return worker->periodic != NULL;
+                                       entries);
+    return true;
 }
 
 static void slots_build(struct worker *worker)

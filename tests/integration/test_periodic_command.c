@@ -17,21 +17,36 @@ static void entries_write(const char *entries)
 TEST(it_lists_ticks_and_what_the_node_knows)
 {
     entries_write(NIGHTLY ", " HOURLY);
-    given("HSET hf:2:periodic nightly 1709170200 'echo @hourly' -1795194374");
+    given("HSET hf:2:periodic nightly '1709170200 1700000000 30 2 29 2 * Europe/Vienna' 'echo @hourly' '0 1795194374 "
+          "@hourly UTC'");
     admin_good("periodic", "--json", "--next", "2");
     assert_contains(result.out, "{\"node_answers\":true,\"now\":");
     assert_contains(result.out,
                     "{\"name\":\"nightly\",\"cron\":\"30 2 29 2 *\",\"zone\":\"Europe/Vienna\",\"class\":\"echo\","
-                    "\"queue\":\"default\",\"last_pushed\":1709170200.0,\"known_since\":null,\"next\":[{\"time\":");
+                    "\"queue\":\"default\",\"last_pushed\":1709170200.0,\"known_since\":1700000000.0,"
+                    "\"workers_have\":null,\"next\":[{\"time\":");
     assert_contains(result.out, "-02-29T02:30:00+01:00\"}]}");
     assert_contains(result.out, "{\"name\":\"echo @hourly\",\"cron\":\"@hourly\",\"zone\":\"UTC\",\"class\":\"echo\","
-                                "\"queue\":\"low\",\"last_pushed\":null,\"known_since\":1795194374.0,\"next\":[");
+                                "\"queue\":\"low\",\"last_pushed\":null,\"known_since\":1795194374.0,"
+                                "\"workers_have\":null,\"next\":[");
     admin_good("periodic", "--next", "1");
     assert_contains(result.out, "NAME            LAST PUSHED");
     assert_contains(result.out, "-02-29T01:30:00Z  ");
     assert_contains(result.out, "-02-29 02:30:00 +01:00  Europe/Vienna\n");
     assert_contains(result.out, "\n\"echo @hourly\"  never ");
     assert_lacks(result.out, " \n");
+}
+
+/* A worker that runs has not read the file that was changed. */
+TEST(it_tells_a_schedule_that_workers_do_not_have_yet)
+{
+    entries_write(NIGHTLY);
+    given("HSET hf:2:periodic nightly '1709170200 1700000000 0 3 * * * UTC'");
+    admin("periodic");
+    assert_int_equal(result.exit_code, 0);
+    assert_contains(result.error, "holdfast periodic: nightly: workers have the schedule \"0 3 * * * UTC\" (SIGHUP ");
+    admin_good("periodic", "--json");
+    assert_contains(result.out, "\"known_since\":1700000000.0,\"workers_have\":\"0 3 * * * UTC\",\"next\":[");
 }
 
 TEST(it_lists_without_the_node)
@@ -44,7 +59,7 @@ TEST(it_lists_without_the_node)
     assert_contains(result.out, "\nnightly  ?  ");
     admin("periodic", "--json");
     assert_contains(result.out, "{\"node_answers\":false,");
-    assert_contains(result.out, "\"last_pushed\":null,\"known_since\":null,\"next\":[{");
+    assert_contains(result.out, "\"last_pushed\":null,\"known_since\":null,\"workers_have\":null,\"next\":[{");
 }
 
 TEST(it_takes_what_it_finds)
@@ -88,7 +103,7 @@ TEST(mistakes_are_told_with_their_line)
 TEST(a_worker_pushes_and_runs_it)
 {
     entries_write("{ name = \"e\"; cron = \"*/10 * * * *\"; class = \"echo\"; args = \"[\\\"tick\\\"]\"; }");
-    given("HSET hf:2:periodic e 1700000000");
+    given("HSET hf:2:periodic e '1700000000 0 */10 * * * * UTC'");
     admin("work", "--allow-root", "--max-tasks", "1");
     assert_int_equal(result.exit_code, 0);
     assert_contains(result.error, " periodic_missed name=e since=1700000000 ");

@@ -1,6 +1,8 @@
 /* SIGHUP: what is reloadable is taken by the running worker, the rest is named, and a bad file changes nothing. */
 #include "tests/support/test.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tests/support/one_fleet.h"
@@ -125,6 +127,28 @@ TEST(what_a_class_locks_changes_when_its_last_task_has_ended)
     assert_null(strstr(strstr(journal, "begin new"), "token r")); /* it ran without a lock */
     free(journal);
     assert_int_equal(fleet_left(&fleet), 0);
+}
+
+static bool has_schedule(const char *schedule)
+{
+    char *noted = fleet_ask(&fleet, "HGET hf:2:periodic soon");
+    bool is_it = strstr(noted, schedule) != NULL;
+    free(noted);
+    return is_it;
+}
+
+TEST(periodic_tasks_change)
+{
+    static const char sections[] = "periodic = ({ name = \"soon\"; cron = \"0 0 1 %d *\"; class = \"note\"; });\n";
+    char text[128];
+    unsigned worker = start(&(struct fleet_setup){.threads = 2});
+    for (int month = 1; month <= 2; month++) {
+        snprintf(text, sizeof text, sections, month);
+        reload(worker, &(struct fleet_setup){.threads = 2, .sections = text});
+        snprintf(text, sizeof text, " 0 0 1 %d * UTC", month);
+        test_await(has_schedule(text));
+    }
+    one_fleet_stop(worker);
 }
 
 TEST(what_cannot_change_is_named)

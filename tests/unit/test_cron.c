@@ -231,9 +231,13 @@ TEST(what_is_shown_twice_happens_once_the_first_time)
     assert_in("Australia/Sydney", "30 2 * * *", "2027-04-02 20:00", "2027-04-03 15:30", "2027-04-04 16:30");
 }
 
-/* With "*" for the hour it goes on as the clock shows it: no hour of silence, nothing made up for. */
+/* With every hour, however it is spelled, it goes on as the clock shows it: no hour of silence, nothing made up for. */
 TEST(every_hour_is_every_hour)
 {
+    static const char *const spellings[] = {"30 * * * *", "30 */1 * * *", "30 0-23 * * *", "30 12-23,0-11 * * *"};
+    for (size_t i = 0; i < sizeof spellings / sizeof spellings[0]; i++)
+        assert_in("Europe/Vienna", spellings[i], "2027-10-30 23:30", "2027-10-31 00:30", "2027-10-31 01:30",
+                  "2027-10-31 02:30");
     assert_in("Europe/Vienna", "30 * * * *", "2027-10-30 23:30", "2027-10-31 00:30", "2027-10-31 01:30",
               "2027-10-31 02:30");
     assert_in("Europe/Vienna", "30 * * * *", "2027-03-27 23:30", "2027-03-28 00:30", "2027-03-28 01:30");
@@ -265,7 +269,7 @@ static int64_t slow_next(const struct cron *cron, int64_t after, int64_t until, 
     for (int64_t now = start; now <= until; now += 60) {
         int64_t local = now + time_zone_span(zone, now).offset;
         bool is_tick = minute_matches(cron, local);
-        if (!cron->every_hour) {
+        if (cron->hours != 0xffffff) {
             is_tick = is_tick && local > shown;
             for (int64_t left_out = shown + 60; shown != INT64_MIN && left_out < local; left_out += 60)
                 is_tick = is_tick || minute_matches(cron, left_out);

@@ -125,30 +125,52 @@ static int64_t tick_in(unsigned number, int64_t seconds)
     return tick;
 }
 
+static const struct config_periodic *entry_of(const char *name)
+{
+    for (unsigned i = 0; i < ZONES_MAX; i++)
+        if (strcmp(entries[i].name, name) == 0)
+            return &entries[i];
+    fail_msg("no entry is called %s", name);
+    return NULL;
+}
+
+/* The last tick that was pushed, and since when the schedule is known. */
+static void note_both(const char *name, int64_t last, int64_t since)
+{
+    char text[128];
+    const struct config_periodic *entry = entry_of(name);
+    snprintf(text, sizeof text, "%lld %lld %s %s", (long long)last, (long long)since, entry->cron, entry->zone);
+    free(redis_server_command(server, "HSET hf:2:periodic %s '%s'", name, text));
+}
+
 static void note(const char *name, int64_t tick)
 {
-    free(redis_server_command(server, "HSET hf:2:periodic %s %lld", name, (long long)tick));
+    note_both(name, tick, 0);
 }
 
 static void assert_noted(const char *name, int64_t tick)
 {
-    char expected[32];
-    snprintf(expected, sizeof expected, "%lld", (long long)tick);
-    assert_reply(server, expected, "HGET hf:2:periodic %s", name);
+    char *noted = redis_server_command(server, "HGET hf:2:periodic %s", name);
+    assert_int_equal(strtoll(noted, NULL, 10), tick);
+    free(noted);
+}
+
+static struct periodic_entries *entries_make(void)
+{
+    struct error error = ERROR_NONE;
+    struct periodic_entries *made = periodic_entries_make(&config, &ENVELOPE_LIMITS_DEFAULT, &error);
+    if (made == NULL)
+        fail_msg("%s", error.text);
+    return made;
 }
 
 static void work(unsigned number, struct queue_probe *at)
 {
-    struct error error = ERROR_NONE;
     struct periodic_options options = {.node = queue_node(at->queue),
                                        .keys = queue_keys_of(at->queue),
-                                       .config = &config,
-                                       .limits = ENVELOPE_LIMITS_DEFAULT,
                                        .timeout_ns = 300 * NS_PER_MS,
                                        .jitter_ns = 20 * NS_PER_MS};
-    workers[number] = periodic_create(loop, &options, &error);
-    if (workers[number] == NULL)
-        fail_msg("%s", error.text);
+    workers[number] = periodic_create(loop, &options, entries_make());
 }
 
 /* A second process, through the relay. */
@@ -172,6 +194,21 @@ static void wait_reply(const char *command, const char *expected)
     const char *pair[] = {command, expected};
     if (!loop_until(loop, is_reply, pair, TEST_PATIENCE_NS))
         fail_msg("%s did not become %s", command, expected);
+}
+
+static bool has_schedule(void *context)
+{
+    const char *const *pair = context;
+    char *noted = redis_server_command(server, "HGET hf:2:periodic %s", pair[0]);
+    bool is_it = strstr(noted, pair[1]) != NULL;
+    free(noted);
+    return is_it;
+}
+
+static void wait_noted_schedule(const char *name, const char *schedule)
+{
+    const char *pair[] = {name, schedule};
+    assert_true(loop_until(loop, has_schedule, pair, TEST_PATIENCE_NS));
 }
 
 /* Long enough for everybody to try what is due: five times the jitter. */
@@ -215,8 +252,46 @@ TEST(the_first_start_pushes_nothing_of_the_past)
     all_have_tried();
     assert_reply(server, "0", "EXISTS queue:a");
     char *noted = redis_server_command(server, "HGET hf:2:periodic one");
-    assert_in_range(-strtoll(noted, NULL, 10), before, node_seconds());
+    char *rest;
+    assert_int_equal(strtoll(noted, &rest, 10), 0);
+    assert_in_range(strtoll(rest, &rest, 10), before, node_seconds());
+    assert_string_equal(rest, " * * * * * Z0");
     free(noted);
+}
+
+/* Its last tick was long ago, by another schedule; this one had a tick twenty seconds ago, before anybody had it. */
+TEST(a_changed_schedule_catches_up_nothing)
+{
+    int64_t tick = tick_in(0, 40) - 60;
+    free(redis_server_command(server, "HSET hf:2:periodic one '1600000000 0 0 3 * * * Z0'"));
+    work(0, &probe);
+    wait_noted_schedule("one", " * * * * * Z0");
+    all_have_tried();
+    assert_reply(server, "0", "EXISTS queue:a");
+    assert_noted("one", 1600000000);
+    note_both("one", 1600000000, tick - 1); /* from now on ticks can be missed as ever */
+    work(1, &probe);
+    wait_reply("LLEN queue:a", "1");
+    assert_noted("one", tick);
+}
+
+TEST(a_reload_goes_on_with_other_entries)
+{
+    int64_t tick = tick_in(0, 40) - 60;
+    config.periodic_count = 0;
+    work(0, &probe);
+    note("one", tick - 60);
+    all_have_tried();
+    assert_reply(server, "0", "EXISTS queue:a");
+    config.periodic_count = 1;
+    periodic_change(workers[0], entries_make());
+    wait_reply("LLEN queue:a", "1");
+    assert_noted("one", tick);
+    note("one", tick - 60);
+    config.periodic_count = 0; /* also while a call is under way */
+    periodic_change(workers[0], entries_make());
+    all_have_tried();
+    assert_reply(server, "1", "LLEN queue:a");
 }
 
 TEST(of_missed_ticks_the_latest_is_pushed_once)
@@ -236,7 +311,7 @@ TEST(of_missed_ticks_the_latest_is_pushed_once)
 TEST(a_tick_after_the_first_start_can_be_missed)
 {
     int64_t tick = tick_in(0, 40) - 60;
-    note("one", -(tick - 5));
+    note_both("one", 0, tick - 5);
     work(0, &probe);
     wait_reply("LLEN queue:a", "1");
     assert_noted("one", tick);
@@ -392,8 +467,8 @@ TEST(the_node_decides_by_its_own_clock)
     assert_answer("0", now - 80, now - 50);
     assert_answer("1", now - 40, now - 40);
     assert_reply(server, "task\ntask", "LRANGE queue:a 0 -1");
-    note("one", -now);
-    assert_answer("0", now - 10, now); /* first heard of after that tick */
+    note_both("one", now - 10, now - 5);
+    assert_answer("0", now - 10, now - 5);
     free(redis_server_command(server, "HSET hf:2:periodic one rubbish"));
     assert_answer("1", now, now);
 }

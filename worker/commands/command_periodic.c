@@ -16,8 +16,7 @@ enum { NEXT_DEFAULT = 3, NEXT_MAX = 100 };
 
 struct listing {
     struct console console;
-    struct periodic_entry *entries;
-    size_t count;
+    struct periodic_entries *entries;
     const struct redis_reply *noted; /* of HMGET; NULL when the node is silent */
     bool node_answers;
     int64_t now; /* seconds; of the node if it answers */
@@ -35,12 +34,30 @@ static const struct option_row options[] = {
 
 /* --- what is known ---------------------------------------------------------------------------------------------- */
 
-/* The last tick; negative: none yet, and since when the node knows of it; 0: it does not. */
-static int64_t noted_at(const struct listing *listing, size_t index)
+/* In seconds; 0 is never. */
+struct note {
+    int64_t last;         /* the last tick that was pushed */
+    int64_t since;        /* when workers began with the schedule */
+    const char *schedule; /* cron and zone of the workers; "" if none has looked */
+};
+
+/* What include/tick_note.lua writes. */
+static struct note noted_at(const struct listing *listing, size_t index)
 {
+    struct note note = {.schedule = ""};
     if (listing->noted == NULL || listing->noted->elements[index].kind != REDIS_STRING)
-        return 0;
-    return strtoll(listing->noted->elements[index].bytes, NULL, 10);
+        return note;
+    char *rest;
+    note.last = strtoll(listing->noted->elements[index].bytes, &rest, 10);
+    note.since = strtoll(rest, &rest, 10);
+    note.schedule = *rest == ' ' ? rest + 1 : "";
+    return note;
+}
+
+/* Workers that run have another schedule for this name, or had when they ended. */
+static bool differs(const struct listing *listing, size_t index, const struct note *note)
+{
+    return note->schedule[0] != '\0' && strcmp(note->schedule, listing->entries->items[index].schedule) != 0;
 }
 
 static int noted_read(struct listing *listing)
@@ -48,14 +65,14 @@ static int noted_read(struct listing *listing)
     struct node_client *client = listing->console.client;
     node_client_begin(client);
     struct buffer *request = node_client_compose(client);
-    redis_request_begin(request, listing->count + 2);
+    redis_request_begin(request, listing->entries->count + 2);
     redis_request_text(request, "HMGET");
     redis_request_text(request, listing->console.keys.periodic);
-    for (size_t i = 0; i < listing->count; i++)
-        redis_request_text(request, listing->entries[i].config->name);
+    for (size_t i = 0; i < listing->entries->count; i++)
+        redis_request_text(request, listing->entries->items[i].config->name);
     console_run(&listing->console);
     listing->noted = node_client_reply_of(client, 0, REDIS_ARRAY);
-    if (listing->noted != NULL && listing->noted->count == listing->count)
+    if (listing->noted != NULL && listing->noted->count == listing->entries->count)
         return EXIT_CODE_OK;
     listing->noted = NULL;
     return console_refuse(&listing->console, 0);
@@ -63,18 +80,10 @@ static int noted_read(struct listing *listing)
 
 static int entries_make(struct listing *listing)
 {
-    const struct config *config = listing->console.config;
-    struct envelope_limits limits = config_task_limits(config);
-    listing->entries = memory_zeroed(config->periodic_count + 1, sizeof *listing->entries);
-    for (; listing->count < config->periodic_count; listing->count++) {
-        struct error error = ERROR_NONE;
-        struct periodic_entry *entry = &listing->entries[listing->count];
-        if (!periodic_entry_init(entry, &config->periodic[listing->count], &limits, &error)) {
-            periodic_entry_fini(entry);
-            return console_complain(&listing->console, "%s", error.text);
-        }
-    }
-    return EXIT_CODE_OK;
+    struct error error = ERROR_NONE;
+    struct envelope_limits limits = config_task_limits(listing->console.config);
+    listing->entries = periodic_entries_make(listing->console.config, &limits, &error);
+    return listing->entries != NULL ? EXIT_CODE_OK : console_complain(&listing->console, "%s", error.text);
 }
 
 /* --- printing --------------------------------------------------------------------------------------------------- */
@@ -94,18 +103,18 @@ static const char *local_date(const struct periodic_entry *entry, int64_t second
 
 static const char *last_text(const struct listing *listing, size_t index, char out[HUMAN_TEXT_MAX])
 {
-    int64_t noted = noted_at(listing, index);
+    struct note note = noted_at(listing, index);
     if (listing->noted == NULL)
         return "?";
-    if (noted <= 0)
+    if (note.last == 0)
         return "never";
-    return human_moment((struct wall_time){noted * US_PER_S}, (struct wall_time){listing->now * US_PER_S}, out);
+    return human_moment((struct wall_time){note.last * US_PER_S}, (struct wall_time){listing->now * US_PER_S}, out);
 }
 
 /* A tick a row for people, an entry a row for programs. */
 static void ticks_put(const struct listing *listing, size_t index, struct printer *out)
 {
-    const struct periodic_entry *entry = &listing->entries[index];
+    const struct periodic_entry *entry = &listing->entries->items[index];
     int64_t tick = listing->now;
     printer_unknown(out, "");
     for (int64_t i = 0; i < listing->next; i++) {
@@ -126,20 +135,31 @@ static void ticks_put(const struct listing *listing, size_t index, struct printe
 
 static void entry_json(const struct listing *listing, size_t index, struct printer *out)
 {
-    const struct periodic_entry *entry = &listing->entries[index];
-    int64_t noted = noted_at(listing, index);
+    const struct periodic_entry *entry = &listing->entries->items[index];
+    struct note note = noted_at(listing, index);
     printer_row(out);
     json_text(&out->json, "name", entry->config->name);
     json_text(&out->json, "cron", entry->config->cron);
     json_text(&out->json, "zone", entry->config->zone);
     json_text(&out->json, "class", entry->config->class_name);
     json_text(&out->json, "queue", entry->config->queue);
-    json_seconds_if(&out->json, "last_pushed", noted > 0, noted * US_PER_S);
-    json_seconds_if(&out->json, "known_since", noted < 0, -noted * US_PER_S);
+    json_seconds_if(&out->json, "last_pushed", note.last > 0, note.last * US_PER_S);
+    json_seconds_if(&out->json, "known_since", note.since > 0, note.since * US_PER_S);
+    json_text(&out->json, "workers_have", differs(listing, index, &note) ? note.schedule : NULL);
     printer_list(out, "next");
     ticks_put(listing, index, out);
     printer_list_end(out, NULL);
     printer_row_end(out);
+}
+
+/* On standard error: a table on standard output stays one. */
+static void difference_tell(const struct listing *listing, size_t index)
+{
+    char name[LOG_QUOTE_MAX], theirs[LOG_QUOTE_MAX];
+    struct note note = noted_at(listing, index);
+    if (differs(listing, index, &note))
+        fprintf(stderr, "holdfast periodic: %s: workers have the schedule %s (SIGHUP makes them read the file again)\n",
+                log_quote(listing->entries->items[index].config->name, name), log_quote(note.schedule, theirs));
 }
 
 static void listing_print(const struct listing *listing)
@@ -149,13 +169,15 @@ static void listing_print(const struct listing *listing)
     printer_truth(&out, "node_answers", listing->node_answers);
     printer_moment(&out, NULL, "now", now);
     printer_list(&out, "periodic");
-    for (size_t i = 0; i < listing->count; i++)
+    for (size_t i = 0; i < listing->entries->count; i++)
         if (out.is_json)
             entry_json(listing, i, &out);
         else
             ticks_put(listing, i, &out);
-    printer_list_end(&out, listing->count == 0 ? "no periodic tasks" : NULL);
+    printer_list_end(&out, listing->entries->count == 0 ? "no periodic tasks" : NULL);
     printer_end(&out);
+    for (size_t i = 0; i < listing->entries->count && !listing->console.as_json; i++)
+        difference_tell(listing, i);
 }
 
 /* --- the command ------------------------------------------------------------------------------------------------ */
@@ -170,7 +192,7 @@ static int periodic_list(struct listing *listing)
     if (made != EXIT_CODE_OK)
         return made;
     listing->now = (code == EXIT_CODE_OK ? console->now : wall_now()).us / US_PER_S;
-    if (code == EXIT_CODE_OK && listing->count > 0)
+    if (code == EXIT_CODE_OK && listing->entries->count > 0)
         code = noted_read(listing);
     listing->node_answers = code == EXIT_CODE_OK;
     listing_print(listing);
@@ -184,9 +206,7 @@ static int run(int argc, char **argv)
     if (!command_line_read(&line, &command_periodic, argc, argv, &listing))
         return line.exit_code;
     int code = periodic_list(&listing);
-    for (size_t i = 0; i < listing.count; i++)
-        periodic_entry_fini(&listing.entries[i]);
-    free(listing.entries);
+    periodic_entries_free(listing.entries);
     return console_close(&listing.console, code);
 }
 
@@ -199,9 +219,9 @@ const struct command command_periodic = {
         "When the queue node does not answer, that is said, the list is printed without what it knows (\"?\"),\n"
         "from the clock of this machine, and the exit code is that of the failure.\n"
         "\n"
-        "JSON: node_answers, now, and periodic, a list of name, cron, zone, class, queue, last_pushed, known_since\n"
-        "(both in seconds or null: of a task that was never pushed, since when ticks can be missed), next (a list\n"
-        "of time and local).\n",
+        "JSON: node_answers, now, and periodic, a list of name, cron, zone, class, queue, last_pushed, known_since,\n"
+        "workers_have and next (a list of time and local). known_since: since when workers have this schedule;\n"
+        "workers_have: the cron and zone that they have, where it is another one (else null).\n",
     .examples = "  holdfast periodic\n"
                 "  holdfast periodic --next 10 --json\n",
     .options = options,

@@ -2,8 +2,8 @@
  *
  * Reloadable settings exchange their values: the running configuration keeps its address, and the fresh one gets the
  * old values. A list (classes, ...) is exchanged as a whole, only if it changed and all changes are reloadable.
- * The token of http is exchanged if its file is the same. Everything else keeps its address: plugins hold pointers to
- * their settings, and periodic tasks to their entries. */
+ * The token of http is exchanged if its file is the same. Everything else keeps its address, also a list that did not
+ * change: plugins hold pointers to their settings, and periodic tasks to their entries. */
 #ifndef WORKER_CONFIG_CHANGE_H
 #define WORKER_CONFIG_CHANGE_H
 

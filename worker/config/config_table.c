@@ -93,30 +93,32 @@ static const struct config_key config_plugin_keys[] = {
 
 #define FIELD(member) .offset = offsetof(struct config_periodic, member)
 static const struct config_key config_periodic_keys[] = {
-    {KEY("name", CONFIG_TEXT, name, NULL, 0, 128), .example = "nightly report",
+    {KEY("name", CONFIG_TEXT, name, NULL, 0, 128), .is_reloadable = true, .example = "nightly report",
      .help = "Workers whose entries have the same name share the ticks, also after its times or arguments changed. "
              "Default: class and cron."},
-    {KEY("cron", CONFIG_TEXT, cron, NULL, 1, 255), .is_required = true, .example = "*/5 * * * *", .in_sample = true,
+    {KEY("cron", CONFIG_TEXT, cron, NULL, 1, 255), .is_reloadable = true, .is_required = true, .example = "*/5 * * * *",
+     .in_sample = true,
      .help = "When: minute, hour, day of the month, month and day of the week, as in crontab(5); or @hourly, @daily, "
              "@weekly, @monthly, @yearly."},
-    {KEY("zone", CONFIG_TEXT, zone, "UTC", 1, 64), .example = "Europe/Vienna",
+    {KEY("zone", CONFIG_TEXT, zone, "UTC", 1, 64), .is_reloadable = true, .example = "Europe/Vienna",
      .help = "The time zone of these times, by its name in /usr/share/zoneinfo (package tzdata)."},
-    {KEY("class", CONFIG_TEXT, class_name, NULL, 1, 256), .is_required = true, .example = "echo", .in_sample = true,
-     .help = "The class of the task that is pushed at each tick."},
-    {KEY("args", CONFIG_TEXT, args, "[]", 2, 65536), .example = "[\"daily\", 7]",
+    {KEY("class", CONFIG_TEXT, class_name, NULL, 1, 256), .is_reloadable = true, .is_required = true, .example = "echo",
+     .in_sample = true, .help = "The class of the task that is pushed at each tick."},
+    {KEY("args", CONFIG_TEXT, args, "[]", 2, 65536), .is_reloadable = true, .example = "[\"daily\", 7]",
      .help = "Its arguments, a JSON array as text."},
-    {KEY("queue", CONFIG_TEXT, queue, "default", 1, 128), .help = "The queue it is pushed to."},
-    {KEY("resources", CONFIG_WORDS, resources, NULL, 0, 16), .example = "[\"report:daily\"]",
+    {KEY("queue", CONFIG_TEXT, queue, "default", 1, 128), .is_reloadable = true, .help = "The queue it is pushed to."},
+    {KEY("resources", CONFIG_WORDS, resources, NULL, 0, 16), .is_reloadable = true, .example = "[\"report:daily\"]",
      .help = "What it locks while it runs."},
-    {KEY("retry", CONFIG_TEXT, retry, "class", 1, 16),
+    {KEY("retry", CONFIG_TEXT, retry, "class", 1, 16), .is_reloadable = true,
      .help = "How often it is retried: a number as text, \"0\" = never; class: the setting of its class."},
-    {KEY("expires_in", CONFIG_DURATION, expires_in_ns, "0s", 0, INT64_C(365) * 24 * 3600 * NS_PER_S), .example = "10m",
+    {KEY("expires_in", CONFIG_DURATION, expires_in_ns, "0s", 0, INT64_C(365) * 24 * 3600 * NS_PER_S),
+     .is_reloadable = true, .example = "10m",
      .help = "A task that has not started this long after its push is dropped. 0s: never."},
-    {KEY("missed", CONFIG_CHOICE, missed, "last", 0, 0), .choices = missed_modes,
+    {KEY("missed", CONFIG_CHOICE, missed, "last", 0, 0), .is_reloadable = true, .choices = missed_modes,
      .help = "Ticks at which no worker ran or the queue node was unreachable. last: the latest is pushed once, if it "
              "is not older than catch_up. skip: none is."},
     {KEY("catch_up", CONFIG_DURATION, catch_up_ns, "1h", 60 * NS_PER_S, INT64_C(31) * 24 * 3600 * NS_PER_S),
-     .help = "The maximum age of a missed tick."},
+     .is_reloadable = true, .help = "The maximum age of a missed tick."},
     {.name = NULL},
 };
 #undef FIELD

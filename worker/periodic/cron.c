@@ -13,6 +13,8 @@
 #include "base/log.h"
 #include "worker/periodic/civil.h"
 
+#define ALL_HOURS ((UINT64_C(1) << 24) - 1)
+
 enum { FIELDS = 5, WORD_MAX = 256, LEAP_FEBRUARY = 29 };
 
 /* 29 February comes again after eight years at most (1896 to 1904). */
@@ -168,12 +170,11 @@ static unsigned words_cut(char *text, char *words[FIELDS])
 static bool fields_parse(char *words[FIELDS], struct cron *cron, struct error *error)
 {
     uint64_t *const sets[FIELDS] = {&cron->minutes, &cron->hours, &cron->days, &cron->months, &cron->weekdays};
-    *cron = (struct cron){.every_hour = strcmp(words[HOUR], "*") == 0,
-                          .every_day = strcmp(words[DAY], "*") == 0,
-                          .every_weekday = strcmp(words[WEEKDAY], "*") == 0};
+    *cron = (struct cron){.every_day = strcmp(words[DAY], "*") == 0, .every_weekday = strcmp(words[WEEKDAY], "*") == 0};
     for (unsigned i = 0; i < FIELDS; i++)
         if (!field_parse((enum field_place)i, words[i], sets[i], error))
             return false;
+    cron->every_hour = cron->hours == ALL_HOURS;
     if (cron->every_weekday && !dates_exist(cron))
         return error_set(error, "there is no such date: the months that are named never have that day");
     return true;

@@ -12,8 +12,8 @@
  * The fields are read on the clock of a time zone, which leaves out an hour in spring and shows one twice in autumn:
  *   - with hours given, what lies in the time left out happens once, at the first moment after it, and what lies in
  *     the time shown twice happens once, the first time;
- *   - with "*" for the hour, a tick is whenever the clock shows it: nothing is made up for, and there is no hour of
- *     silence.
+ *   - with every hour of the day ("*", 0-23), a tick is whenever the clock shows it: nothing is made up for, and there
+ *     is no hour of silence.
  * Seconds are those of struct wall_time. Pure; any thread. */
 #ifndef WORKER_CRON_H
 #define WORKER_CRON_H
@@ -27,7 +27,8 @@
 /* Sets of bits; bit 0 of `days` and `months` is not used. */
 struct cron {
     uint64_t minutes, hours, days, months, weekdays;
-    bool every_hour, every_day, every_weekday; /* the field is "*" */
+    bool every_hour;               /* in whatever spelling */
+    bool every_day, every_weekday; /* the field is a plain "*" */
 };
 
 /* False with a reason that names the field and says what it may be; also for dates that do not exist (30 February). */

@@ -22,8 +22,8 @@ enum { TICK_PUSHED = 1, TICK_HAD = 0, TICK_EARLY = -1, TICK_OLD = -2, TICK_ANSWE
 
 struct task {
     struct periodic *periodic;
-    struct periodic_entry entry;
-    int64_t noted;      /* the last tick that was pushed, or when the task was first noted */
+    struct periodic_entry *entry;
+    int64_t noted;      /* from when on ticks can be missed: ticks.lua */
     int64_t told;       /* up to where missed ticks were logged */
     int64_t trying;     /* the tick of the call */
     struct instant due; /* when to try the next one */
@@ -33,7 +33,8 @@ struct task {
 struct periodic {
     struct loop *loop;
     struct periodic_options options;
-    struct task *tasks;
+    struct periodic_entries *entries;
+    struct task *tasks; /* one for each entry */
     size_t count;
     struct loop_timer timer;
     struct redis_call look;
@@ -103,7 +104,7 @@ static void missed_tell(struct task *task)
     log_event(LOG_WARN, "periodic_missed",
               "name=%s since=%lld advice=\"of missed ticks only the latest is pushed, and none that is too old: "
               "missed, catch_up\"",
-              log_value(task->entry.config->name, name), (long long)task->noted);
+              log_value(task->entry->config->name, name), (long long)task->noted);
 }
 
 /* `noted` has just been read from the node: ticks missed since then are logged. */
@@ -112,7 +113,7 @@ static void task_plan(struct task *task)
     struct periodic *periodic = task->periodic;
     bool missed;
     int64_t now_us = node_now_us(periodic);
-    int64_t tick = periodic_entry_plan(&task->entry, task->noted, now_us / US_PER_S, &missed);
+    int64_t tick = periodic_entry_plan(task->entry, task->noted, now_us / US_PER_S, &missed);
     if (missed)
         missed_tell(task);
     int64_t wait_us = tick - now_us / US_PER_S < WAIT_MAX_S ? tick * US_PER_S - now_us : WAIT_MAX_S * US_PER_S;
@@ -126,7 +127,7 @@ static void pushed_tell(const struct task *task, int64_t late_s)
 {
     char name[LOG_QUOTE_MAX], class_name[LOG_QUOTE_MAX];
     log_event(LOG_INFO, "periodic_pushed", "name=%s class=%s tick=%lld late_s=%lld",
-              log_value(task->entry.config->name, name), log_value(task->entry.config->class_name, class_name),
+              log_value(task->entry->config->name, name), log_value(task->entry->config->class_name, class_name),
               (long long)task->trying, (long long)late_s);
 }
 
@@ -154,7 +155,7 @@ static void tick_answered(struct redis_call *call, const struct redis_result *re
     struct task *task = list_owner(call, struct task, call);
     struct periodic *periodic = task->periodic;
     if (result->outcome != REDIS_VALUE || !reply_has(result->reply, TICK_ANSWERS)) {
-        failure_tell(periodic, task->entry.config->name, result);
+        failure_tell(periodic, task->entry->config->name, result);
         look_again(periodic);
         return;
     }
@@ -173,7 +174,7 @@ static bool tick_encode(struct task *task, struct error *error)
     const struct queue_keys *keys = periodic->options.keys;
     struct built_task pushed;
     struct wall_time now = {node_now_us(periodic)};
-    if (!periodic_entry_task(&task->entry, task->trying, now, &pushed, error))
+    if (!periodic_entry_task(task->entry, task->trying, now, &pushed, error))
         return false;
     struct buffer *out = &periodic->request;
     buffer_clear(out);
@@ -181,10 +182,10 @@ static bool tick_encode(struct task *task, struct error *error)
     redis_request_text(out, keys->periodic);
     redis_request_text(out, keys->queues);
     queue_keys_request_queue(keys, pushed.queue, out);
-    redis_request_text(out, task->entry.config->name);
+    redis_request_text(out, task->entry->config->name);
     redis_request_text(out, pushed.queue);
     redis_request_integer(out, task->trying);
-    redis_request_integer(out, periodic_entry_patience_s(&task->entry));
+    redis_request_integer(out, periodic_entry_patience_s(task->entry));
     redis_request_bytes(out, pushed.payload.bytes, pushed.payload.length);
     return true;
 }
@@ -197,7 +198,7 @@ static void task_push(struct task *task)
     bool missed;
     int64_t now = node_now_us(periodic) / US_PER_S;
     task->due = INSTANT_NEVER;
-    task->trying = periodic_entry_plan(&task->entry, task->noted, now, &missed);
+    task->trying = periodic_entry_plan(task->entry, task->noted, now, &missed);
     if (task->trying > now) {
         periodic->look_at = loop_now(periodic->loop);
         return;
@@ -235,10 +236,12 @@ static void look_send(struct periodic *periodic)
     if (redis_call_is_outstanding(&periodic->look))
         return;
     buffer_clear(out);
-    redis_request_script(out, &queue_script_ticks, 1, periodic->count);
+    redis_request_script(out, &queue_script_ticks, 1, 2 * periodic->count);
     redis_request_text(out, periodic->options.keys->periodic);
-    for (size_t i = 0; i < periodic->count; i++)
-        redis_request_text(out, periodic->tasks[i].entry.config->name);
+    for (size_t i = 0; i < periodic->count; i++) {
+        redis_request_text(out, periodic->tasks[i].entry->config->name);
+        redis_request_text(out, periodic->tasks[i].entry->schedule);
+    }
     if (!redis_node_call(periodic->options.node, out, call_deadline(periodic), &periodic->look))
         look_again(periodic);
 }
@@ -257,27 +260,32 @@ static void timer_fire(struct loop_timer *timer)
 
 /* --- life ------------------------------------------------------------------------------------------------------- */
 
-static bool tasks_create(struct periodic *periodic, struct error *error)
+static void tasks_take(struct periodic *periodic, struct periodic_entries *entries)
 {
-    const struct config *config = periodic->options.config;
-    periodic->tasks = memory_zeroed(config->periodic_count + 1, sizeof *periodic->tasks);
-    for (; periodic->count < config->periodic_count; periodic->count++) {
-        struct task *task = &periodic->tasks[periodic->count];
-        task->periodic = periodic;
-        task->due = INSTANT_NEVER;
-        task->told = -1;
-        task->call.done = tick_answered;
-        const struct config_periodic *entry = &config->periodic[periodic->count];
-        if (!periodic_entry_init(&task->entry, entry, &periodic->options.limits, error)) {
-            periodic_entry_fini(&task->entry);
-            error_prefix(error, "%s: periodic task \"%s\"", entry->source.where, entry->name);
-            return false;
-        }
-    }
-    return true;
+    periodic->entries = entries;
+    periodic->count = entries->count;
+    periodic->tasks = memory_zeroed(entries->count + 1, sizeof *periodic->tasks);
+    for (size_t i = 0; i < entries->count; i++)
+        periodic->tasks[i] = (struct task){.periodic = periodic,
+                                           .entry = &entries->items[i],
+                                           .due = INSTANT_NEVER,
+                                           .told = -1,
+                                           .call = {.done = tick_answered}};
+    periodic->look_at = entries->count > 0 ? loop_now(periodic->loop) : INSTANT_NEVER;
+    timer_set(periodic);
 }
 
-struct periodic *periodic_create(struct loop *loop, const struct periodic_options *options, struct error *error)
+static void tasks_drop(struct periodic *periodic)
+{
+    redis_call_cancel(&periodic->look);
+    for (size_t i = 0; i < periodic->count; i++)
+        redis_call_cancel(&periodic->tasks[i].call);
+    free(periodic->tasks);
+    periodic_entries_free(periodic->entries);
+}
+
+struct periodic *periodic_create(struct loop *loop, const struct periodic_options *options,
+                                 struct periodic_entries *entries)
 {
     struct periodic *periodic = memory_new(struct periodic);
     periodic->loop = loop;
@@ -288,14 +296,14 @@ struct periodic *periodic_create(struct loop *loop, const struct periodic_option
         periodic->options.jitter_ns = JITTER_NS;
     periodic->look.done = look_answered;
     loop_timer_init(&periodic->timer, timer_fire);
-    if (!tasks_create(periodic, error)) {
-        periodic_destroy(periodic);
-        return NULL;
-    }
-    if (periodic->count == 0)
-        periodic->look_at = INSTANT_NEVER;
-    timer_set(periodic);
+    tasks_take(periodic, entries);
     return periodic;
+}
+
+void periodic_change(struct periodic *periodic, struct periodic_entries *entries)
+{
+    tasks_drop(periodic);
+    tasks_take(periodic, entries);
 }
 
 void periodic_destroy(struct periodic *periodic)
@@ -303,12 +311,7 @@ void periodic_destroy(struct periodic *periodic)
     if (periodic == NULL)
         return;
     loop_timer_clear(periodic->loop, &periodic->timer);
-    redis_call_cancel(&periodic->look);
-    for (size_t i = 0; i < periodic->count; i++) {
-        redis_call_cancel(&periodic->tasks[i].call);
-        periodic_entry_fini(&periodic->tasks[i].entry);
-    }
-    free(periodic->tasks);
+    tasks_drop(periodic);
     buffer_fini(&periodic->request);
     free(periodic);
 }

@@ -16,25 +16,24 @@
 #ifndef WORKER_PERIODIC_H
 #define WORKER_PERIODIC_H
 
-#include "queue/envelope.h"
 #include "queue/queue.h"
-#include "worker/config/config.h"
+#include "worker/periodic/periodic_entry.h"
 
 struct periodic;
 
 struct periodic_options {
     struct redis_node *node; /* must outlive this; has the scripts of lib/queue */
     const struct queue_keys *keys;
-    const struct config *config; /* must outlive this */
-    struct envelope_limits limits;
     int64_t timeout_ns;    /* for one call */
     int64_t look_every_ns; /* 0 = a minute */
     int64_t jitter_ns;     /* how long after a tick it is tried, at random; 0 = 300 ms */
 };
 
-/* Begins at once. NULL with a reason when an entry cannot be used any more (its time zone has gone). */
+/* Begins at once. It frees the entries. */
 struct periodic *periodic_create(struct loop *loop, const struct periodic_options *options,
-                                 struct error *error) MUST_CHECK;
+                                 struct periodic_entries *entries);
+/* Goes on with other entries, after a reload. What is under way may still be pushed. */
+void periodic_change(struct periodic *periodic, struct periodic_entries *entries);
 void periodic_destroy(struct periodic *periodic); /* NULL is fine */
 /* While it is paused nothing is pushed; what is under way may still be. */
 void periodic_pause(struct periodic *periodic, bool is_paused);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/memory.h"
 
 enum { PATIENCE_MIN_S = 60, RETRY_DIGITS_MAX = 7 };
 
@@ -54,6 +55,10 @@ bool periodic_entry_init(struct periodic_entry *entry, const struct config_perio
     *entry = (struct periodic_entry){.config = config};
     if (!times_take(entry, error) || !args_check(config, limits, error) || !retry_check(config, error))
         return false;
+    struct buffer schedule = {0};
+    buffer_format(&schedule, "%s %s", config->cron, config->zone);
+    entry->schedule = memory_text(buffer_text(&schedule));
+    buffer_fini(&schedule);
     entry->builder = task_builder_create(&(struct hf_task){.queue = config->queue,
                                                            .retry = has_retry(config) ? config->retry : NULL,
                                                            .resources = (const char *const *)config->resources.items,
@@ -69,8 +74,35 @@ bool periodic_entry_init(struct periodic_entry *entry, const struct config_perio
 void periodic_entry_fini(struct periodic_entry *entry)
 {
     time_zone_close(entry->zone);
+    free(entry->schedule);
     task_builder_destroy(entry->builder);
     buffer_fini(&entry->text);
+}
+
+struct periodic_entries *periodic_entries_make(const struct config *config, const struct envelope_limits *limits,
+                                               struct error *error)
+{
+    struct periodic_entries *entries = memory_new(struct periodic_entries);
+    entries->items = memory_zeroed(config->periodic_count + 1, sizeof *entries->items);
+    while (entries->count < config->periodic_count) {
+        const struct config_periodic *source = &config->periodic[entries->count];
+        bool is_made = periodic_entry_init(&entries->items[entries->count++], source, limits, error);
+        if (!is_made) {
+            error_prefix(error, "%s: periodic task \"%s\"", source->source.where, source->name);
+            periodic_entries_free(entries);
+            return NULL;
+        }
+    }
+    return entries;
+}
+
+void periodic_entries_free(struct periodic_entries *entries)
+{
+    for (size_t i = 0; entries != NULL && i < entries->count; i++)
+        periodic_entry_fini(&entries->items[i]);
+    if (entries != NULL)
+        free(entries->items);
+    free(entries);
 }
 
 /* --- when ------------------------------------------------------------------------------------------------------- */
