@@ -88,11 +88,17 @@ static const struct process *planter_of(const struct node *node, const struct lo
     return is_its ? owner->client->process : NULL;
 }
 
+bool lock_judge_stands_still(const struct process *process)
+{
+    return process->is_paused || instant_before(world_time(), process->free_at);
+}
+
 /* The key is unchanged. Its writer has a connection, because its script arrived. */
 static void stay_judge(const struct node *node, unsigned resource, struct key *key, const struct server_event *event)
 {
     bool is_needed = key->planter == NULL || !key->planter->is_alive || lock_user_of_value(text_of(key->value)) != NULL;
-    if (is_needed || event->script == NULL || key->planter->host != node->client)
+    if (is_needed || event->script == NULL || key->planter->host != node->client ||
+        lock_judge_stands_still(key->planter))
         return;
     play_count("keys nobody needs", key->heard_at.ns == 0);
     if (key->heard_at.ns == 0)
@@ -132,7 +138,9 @@ void lock_judge_given(struct lock_user *user, unsigned index, unsigned resource,
     struct instant had_at = user->confirmed_at[index];
     int64_t ttl_ns = user->client->terms.ttl_ms * NS_PER_MS;
     bool had_it = had_at.ns != 0 && instant_before(world_time(), instant_after(had_at, ttl_ns + ttl_ns / 50));
-    user->given_at[index] = world_time();
+    /* Its holder takes what is gone after a restart for forgotten, and then the node counts at once. */
+    if (!had_it || instant_before(node->started_at, had_at))
+        user->given_at[index] = world_time();
     play_count("given again", 1);
     if (user->token != 0 && fence_on(node, resource) > (double)user->token)
         play_violated("given", "%s gives %s on %s to user %u.%u again, and a later hold was granted it", event->script,

@@ -286,7 +286,7 @@ void node_start(struct node *node, enum server_memory memory)
     invariant(!node->is_up);
     world_tell("%s starts", node->name);
     node->is_up = true;
-    node->free_at = world_time();
+    node->free_at = node->started_at = world_time();
     server_restart(node->server, memory, node_now_us(node));
     network_listen(&node->listener);
     tick_arm(node);
@@ -306,15 +306,16 @@ void node_copy(struct node *node)
     server_promote(node->copy, node_now_us(node));
 }
 
-void node_fall_back(struct node *node)
+bool node_fall_back(struct node *node)
 {
     if (node->copy == NULL)
-        return;
+        return false;
     world_tell("%s falls back to an older memory", node->name);
     server_follow(node->server, node->copy, 0, node_now_us(node));
     server_promote(node->server, node_now_us(node));
     server_kill_clients(node->server);
     copy_end(node);
+    return true;
 }
 
 void node_pause(struct node *node)

@@ -23,6 +23,7 @@ struct node {
     struct instant free_at;
     const struct host *client; /* whose bytes it executes now; NULL = nobody's of the world */
     int64_t stepped_ns;        /* by how much its clock is wrong */
+    struct instant started_at; /* its process, the last time */
     struct instant jumped_at;  /* that changed for the last time; 0 = never */
     struct instant lost_at; /* when it last came back without its data, dropped keys, or its clock jumped; 0 = never */
 };
@@ -35,9 +36,10 @@ struct node *node_create_with(const char *name, unsigned port, const char *passw
 void node_stop(struct node *node, bool is_silent);
 void node_start(struct node *node, enum server_memory memory);
 /* Keeps what it knows now. Later its process, which runs on, knows that again and no more, as after a failover to a
- * replica and the way back: it was a replica, and its clients are sent away. */
+ * replica and the way back: it was a replica, and its clients are sent away. False: it has fallen
+ * back already. */
 void node_copy(struct node *node);
-void node_fall_back(struct node *node);
+bool node_fall_back(struct node *node);
 void node_pause(struct node *node);
 void node_resume(struct node *node);
 /* A client without a way to it: what it says is there at once, and so is what it is replied. `ended`: the server has

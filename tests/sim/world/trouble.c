@@ -259,8 +259,8 @@ static void node_trouble_ends(struct move *move, struct node *node)
         return;
     case REVERT:
         node->weak--;
-        node->lost_at = world_time();
-        node_fall_back(node);
+        if (node_fall_back(node))
+            node->lost_at = world_time();
         return;
     case SLOW:
         node->slow_ns = 0;
