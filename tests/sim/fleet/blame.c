@@ -33,7 +33,8 @@ static bool may_be_late(const struct fleet_task *task)
 /* Its program may be asked to stop while its lock is in danger, and end before its first step. */
 static bool may_lose_its_lock(const struct fleet_task *task)
 {
-    return task->resource_count > 0 && task->begun + task->programs > 0;
+    bool has_one = fleet_locks_of(task, false) + fleet_locks_of(task, true) > 0;
+    return has_one && task->begun + task->programs > 0;
 }
 
 static bool may_be_refused(const struct fleet_task *task)

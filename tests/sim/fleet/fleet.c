@@ -8,7 +8,6 @@
 #define MAKE_NS    (5 * NS_PER_S)
 #define TROUBLE_NS (20 * NS_PER_S)
 #define STEP_NS    (500 * NS_PER_MS)
-#define TICK_NS    (100 * NS_PER_MS)
 #define CALM_NS    (400 * NS_PER_S)
 #define HEAL_NS    (100 * NS_PER_S)
 #define STOP_NS    (32 * NS_PER_S)
@@ -120,8 +119,8 @@ static void stop_check(struct fleet_worker *worker)
     bool stands_still = process->is_paused || instant_before(world_time(), process->free_at);
     if (!worker->is_told_to_stop || !process->is_alive || stands_still)
         return;
-    worker->ending_ns += TICK_NS;
-    worker->idle_ns = fleet_judge_runs_for(process->pid) ? 0 : worker->idle_ns + TICK_NS;
+    worker->ending_ns += FLEET_TICK_NS;
+    worker->idle_ns = fleet_judge_runs_for(process->pid) ? 0 : worker->idle_ns + FLEET_TICK_NS;
     if (worker->ending_ns > fleet.stop_timeout_ms * NS_PER_MS + END_NS || worker->idle_ns > END_NS)
         play_violated("stopped", "%s was told to stop, and has not for %.1f s, of which %.1f without a handler",
                       process->name, (double)worker->ending_ns / 1e9, (double)worker->idle_ns / 1e9);
@@ -146,7 +145,7 @@ static void tick_fire(struct world_event *event)
     fleet_places_tick();
     fleet_judge_tick();
     fleet_line_tick();
-    world_at(event, instant_after(world_time(), TICK_NS));
+    world_at(event, instant_after(world_time(), FLEET_TICK_NS));
 }
 
 static struct world_event tick = {.fire = tick_fire};
@@ -266,7 +265,9 @@ static void calm_pass(void)
         fleet_pushes_end();
     for (unsigned i = 0; i < fleet.worker_count && !play_is_violated(); i++)
         worker_end(&fleet.workers[i]);
-    if (!play_is_violated() && chance_pick(&fleet.chance, 3) == 0)
+    if (play_is_violated() || !fleet_is_idle()) /* what is excused waits on */
+        return;
+    if (chance_pick(&fleet.chance, 3) == 0)
         worker_drain_one(&fleet.workers[0]);
     if (!play_is_violated())
         fleet_remains_end();
@@ -288,7 +289,7 @@ void fleet_play(uint64_t seed)
     fleet_foreigner_start();
     if (fleet.terms == TERMS_ARE_THE_SAME) /* these announce none */
         fleet_programs_start(seed);
-    world_at(&tick, instant_after(world_time(), TICK_NS));
+    world_at(&tick, instant_after(world_time(), FLEET_TICK_NS));
     trouble_pass();
     calm_pass();
     play_lasted(instant_since(begun, world_time()));

@@ -20,8 +20,11 @@ enum {
     FLEET_LIMIT_MAX = 3,
     FLEET_QUEUES = 3,
     FLEET_NONSENSE_MAX = 4,
-    FLEET_GRACE_MS = 2000 /* of handlers in processes of their own */
+    FLEET_TTL_MAX_MS = 5000, /* of the lock group */
+    FLEET_GRACE_MS = 2000    /* of handlers in processes of their own */
 };
+
+#define FLEET_TICK_NS (100 * NS_PER_MS) /* so often judges look at what nobody reports */
 
 /* --- what tasks are like ------------------------------------------------------------------------------------------ */
 
@@ -252,5 +255,7 @@ struct server_event;
 void fleet_line_moved(struct fleet_task *task, enum fleet_place from, const struct server_event *event);
 void fleet_line_executed(const struct server_event *event);
 void fleet_line_tick(void);
+/* A node keeps its key for longer than any lock lasts: its clock was ahead when it was granted. */
+bool fleet_lock_is_stuck(unsigned resource);
 
 #endif

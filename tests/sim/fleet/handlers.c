@@ -98,7 +98,9 @@ int fleet_handler_run(hf_job *job, void *state)
             play_violated("nonsense", "%s begins, and nobody here can read its arguments", job->jid);
         play_count("ticks", 1);
         fleet.runs++;
-        return work(job, host, NULL) ? HF_OK : HF_CANCELLED;
+        bool is_through = work(job, host, NULL);
+        fleet.vague_runs += !is_through;
+        return is_through ? HF_OK : HF_CANCELLED;
     }
     fleet_judge_begun(task, job);
     if (task->child > 0)

@@ -77,7 +77,8 @@ static void order_check(const struct fleet_task *task, const struct server_event
         const struct fleet_task *older = &fleet.tasks[i];
         if (!is_ordered(older) || older->rank >= task->rank || strcmp(older->line, task->line) != 0)
             continue;
-        if (older->is_parked && !fleet_queue_is_paused(older->queue))
+        bool still_waits = older->is_parked && older->place == IN_SCHEDULE; /* one call may take several */
+        if (still_waits && !fleet_queue_is_paused(older->queue))
             play_violated("order", "%s takes %s before %s, which has waited longer", event->script, task->jid,
                           older->jid);
         bool is_out =
@@ -182,18 +183,29 @@ static void successors_check(void)
 
 /* --- lost wakes --------------------------------------------------------------------------------------------------- */
 
-static bool place_is_free(unsigned resource, unsigned place)
+/* For how long nodes keep the key of a place of the resource: so many of them for longer than that. */
+static unsigned nodes_that_keep(unsigned resource, unsigned place, int64_t longer_than_ms)
 {
     char key[32];
-    unsigned taken = 0;
+    unsigned nodes = 0;
     snprintf(key, sizeof key, place == 1 ? "r%u" : "hf:place:%2$u:r%1$u", resource, place);
     for (unsigned i = 0; i < fleet.node_count; i++) {
         struct keyspace *space = server_keyspace(fleet.nodes[i]->server);
         const struct item *item = table_find(&space->keys, text_of(key));
         int64_t expires_ms = item == NULL ? 0 : item->value->expires_ms;
-        taken += item != NULL && (expires_ms == 0 || expires_ms > node_now_us(fleet.nodes[i]) / 1000);
+        nodes += item != NULL && (expires_ms == 0 || expires_ms - longer_than_ms > node_now_us(fleet.nodes[i]) / 1000);
     }
-    return taken < fleet.node_count / 2 + 1;
+    return nodes;
+}
+
+static bool place_is_free(unsigned resource, unsigned place)
+{
+    return nodes_that_keep(resource, place, 0) < fleet.node_count / 2 + 1;
+}
+
+bool fleet_lock_is_stuck(unsigned resource)
+{
+    return fleet.is_wild && nodes_that_keep(resource, 1, FLEET_TTL_MAX_MS) > 0;
 }
 
 static bool lock_is_free(unsigned resource)
@@ -229,9 +241,21 @@ static bool all_sleep(unsigned resource)
     return asleep > 0 && awake < fleet.limit;
 }
 
+/* So many go on with what waits; quiet ones leave that to the others. */
+static unsigned serving_workers(void)
+{
+    unsigned serving = 0;
+    for (unsigned i = 0; i < fleet.worker_count; i++) {
+        const struct fleet_worker *worker = &fleet.workers[i];
+        serving += worker->process->is_alive && !worker->is_quiet && !worker->is_told_to_stop;
+    }
+    return serving;
+}
+
 void fleet_line_tick(void)
 {
-    bool may_judge = (fleet_is_quiet() || fleet.is_calm) && group_is_known();
+    unsigned serving = serving_workers();
+    bool may_judge = (fleet_is_quiet() || fleet.is_calm) && group_is_known() && serving > 0;
     bool is_paused = is_any_paused();
     was_paused = was_paused || is_paused;
     successors_check();
@@ -240,7 +264,8 @@ void fleet_line_tick(void)
         if (sleeps && !is_asleep[r])
             asleep_since[r] = world_time();
         is_asleep[r] = sleeps;
-        int64_t bound_ns = fleet_is_quiet()                                                   ? WAKE_NS
+        bool do_all_serve = serving == fleet.worker_count;
+        int64_t bound_ns = fleet_is_quiet() && do_all_serve                                   ? WAKE_NS
                            : fleet.limit > 1                                                  ? SWEEP_NS
                            : fleet.was_killed || fleet.was_rolled_back || fleet.has_operators ? OUT_NS
                                                                                               : SWEEP_NS;

@@ -21,7 +21,7 @@ static struct host *host;
 
 /* --- the group ---------------------------------------------------------------------------------------------------- */
 
-static const struct redlock_group_terms group_terms = {.max_ttl_ms = 5000};
+static const struct redlock_group_terms group_terms = {.max_ttl_ms = FLEET_TTL_MAX_MS};
 
 static void group_main(void *argument)
 {

@@ -318,14 +318,22 @@ static void quiet_check(struct fleet_task *task, struct fleet_worker *worker)
         play_violated("quiet", "%s is claimed by %s, which is quiet", task->jid, worker->process->name);
 }
 
+/* Its worker has waited for its handler for as long as it may, and ends. */
+static bool is_abandoned(const struct fleet_task *task, const struct server_event *event)
+{
+    const struct fleet_worker *worker = fleet_worker_of(task->claimer);
+    return task->is_slow && worker != NULL && worker->is_told_to_stop && is_by(event, "give_back") &&
+           worker->ending_ns + FLEET_TICK_NS >= fleet.stop_timeout_ms * NS_PER_MS;
+}
+
 static void task_moved(struct fleet_task *task, enum fleet_place from, const struct server_event *event)
 {
     task->since = world_time();
     task->is_orphan = false;
     if (from == IN_CLAIM)
         fleet_judge_left(task);
-    bool is_rescued = from == IN_CLAIM && is_by(event, "operate_move");
-    if (is_rescued && !lives(task->claimer_before))
+    bool is_rescued = from == IN_CLAIM && is_by(event, "operate_move") && !lives(task->claimer_before);
+    if (is_rescued || (from == IN_CLAIM && is_abandoned(task, event)))
         fleet_judge_excuse(task); /* as a recovery does */
     if (!task->was_seen && task->place != NOWHERE)
         task->seen_at = world_time();
@@ -571,6 +579,14 @@ bool fleet_is_idle(void)
     return true;
 }
 
+static bool waits_for_a_clock(const struct fleet_task *task)
+{
+    for (unsigned i = 0; i < task->resource_count; i++)
+        if (fleet_lock_is_stuck(task->resources[i]))
+            return true;
+    return false;
+}
+
 void fleet_places_end(void)
 {
     for (unsigned i = 0; i < fleet.node_count; i++)
@@ -579,6 +595,8 @@ void fleet_places_end(void)
         const struct fleet_task *task = &fleet.tasks[i];
         if (is_waiting(task) && is_far_away(task))
             play_count("excused: its retry is far away", 1);
+        else if (is_waiting(task) && waits_for_a_clock(task))
+            play_count("excused: a clock that was wrong granted its lock", 1);
         else if (is_waiting(task))
             play_violated("liveness", "%s has not ended long after the trouble: place %d, class %s", task->jid,
                           (int)task->place, fleet_class_names[task->kind]);

@@ -39,11 +39,12 @@ static bool is_to_be_recovered(const char *name)
     return is_listed;
 }
 
-/* One tick, that was pushed when the last worker was about to end, and was given back. (places.c knows of no other task
- * that is left.) */
+/* One tick that was pushed when the last worker was about to end, and was given back or put off. (places.c knows of no
+ * other task that is left.) */
 static bool is_late_tick(const struct item *key)
 {
-    bool may_be = fleet.has_ticks && strcmp(key->name, "queue:default") == 0 && value_count(key->value) == 1;
+    bool is_there = strcmp(key->name, "queue:default") == 0 || strcmp(key->name, "schedule") == 0;
+    bool may_be = fleet.has_ticks && is_there && value_count(key->value) == 1;
     if (may_be)
         play_count("excused: a late tick", 1);
     return may_be;
