@@ -1,6 +1,7 @@
 /* The life of locks in simulated worlds (tests/sim/world/play.h says what the environment chooses; HF_PROFILE: one of
  * steady, loss, steps, wild, ruin, any; HF_READERS=1: readers in all;
- * HF_ROLLING=1: restarts one after the other wherever nothing else may go wrong). */
+ * HF_ROLLING=1: restarts one after the other wherever nothing else may go wrong; HF_PRESSED=1: some want all of what
+ * others never leave free). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +30,7 @@ static const char *const expected[] = {"acquired",
                                        "older memory",
                                        "given again",
                                        "rolling restart",
+                                       "pressed by users of one resource",
                                        "clocks apart",
                                        NULL};
 

@@ -69,6 +69,8 @@ static enum lock_client_kind kind_draw(unsigned number)
 {
     unsigned die = chance_pick(&schedule.chance, 16);
     bool bears_plain = schedule.profile == LOCK_STEADY || !schedule.is_exclusive;
+    if (schedule.is_pressed)
+        return die < 9 ? LOCK_LOOP : LOCK_BLOCKING;
     if (number > 0 && die == 0 && schedule.node_count > 3)
         return LOCK_OLD;
     if (number > 0 && die <= 2 && bears_plain)
@@ -84,9 +86,9 @@ static void terms_draw(struct redlock_terms *terms)
                                     .wait_ms = chance_pick(chance, 2) == 0 ? 0 : chance_scale(chance, 1, 3000),
                                     .hand_over_tasks = chance_pick(chance, 2) == 0 ? 1 + chance_pick(chance, 4) : 0,
                                     .unfenced = chance_pick(chance, 8) == 0};
-    if (schedule.is_crowded)
+    if (schedule.is_crowded || schedule.is_pressed)
         terms->wait_ms = 20000;
-    if (chance_pick(chance, 4) == 0)
+    if (chance_pick(chance, 4) == 0 && !schedule.is_pressed)
         terms->max_hold_ms = chance_between(chance, terms->ttl_ms / 2, 3 * terms->ttl_ms);
 }
 
@@ -97,7 +99,7 @@ static void rolling_draw(uint64_t seed)
     bool is_bearable =
         schedule.is_exclusive && schedule.profile != LOCK_STEPS && schedule.node_count > 1 && !schedule.is_apart;
     bool is_wanted = getenv("HF_ROLLING") != NULL || chance_mix(seed * 2 + 3) % 16 == 0;
-    if (!is_bearable || !is_wanted || schedule.limit > 0)
+    if (!is_bearable || !is_wanted || schedule.limit > 0 || schedule.is_pressed)
         return;
     schedule.is_rolling = true;
     schedule.is_minor = false;
@@ -106,6 +108,20 @@ static void rolling_draw(uint64_t seed)
     schedule.clients[0].terms.max_hold_ms = 0;
     schedule.clients[0].terms.unfenced = false;
     play_count("rolling restart", 1);
+}
+
+/* Some want all of what others take one by one, and never find it free at one moment. */
+static void pressed_draw(uint64_t seed)
+{
+    bool is_wanted = getenv("HF_PRESSED") != NULL || chance_mix(seed * 2 + 5) % 8 == 0;
+    if (!schedule.is_exclusive || schedule.limit > 0 || schedule.is_apart || !is_wanted)
+        return;
+    schedule.is_pressed = true;
+    schedule.is_crowded = schedule.is_herd = schedule.is_minor = false;
+    schedule.client_count = 4;
+    schedule.user_count = LOCK_USERS_MAX;
+    schedule.resource_count = 2;
+    play_count("pressed by users of one resource", 1);
 }
 
 static void client_make(struct lock_client *client, unsigned number)
@@ -148,6 +164,7 @@ void lock_draw(uint64_t seed)
     nodes_make();
     clocks_draw(seed);
     schedule.is_minor = schedule.is_minor && schedule.node_count > 1;
+    pressed_draw(seed);
     for (unsigned i = 0; i < schedule.client_count; i++)
         client_make(&schedule.clients[i], i);
     rolling_draw(seed);

@@ -8,6 +8,7 @@
  *   minority  with trouble at a minority of the nodes alone, nobody loses a lock or misses a majority
  *   rolling   while nodes are away for long, one after the other, and all vote before the next is, a hold that nobody
  *             else wants is not lost
+ *   starved   one that wants all of what others take one by one, without a moment between them, has it in time
  *   members   who knows too few of the nodes gets no lock
  *   liveness  when the trouble is over everybody gets locks again, every node votes again, and nothing is left behind
  *   tokens, told, trespass, readers   judge_tokens.c, judge_told.c, judge_nodes.c, judge_readers.c
@@ -21,8 +22,9 @@
 
 #include "tests/sim/lock/schedule.h"
 
-#define APART_NS  (1 * NS_PER_S)  /* clocks that are further apart disagree */
-#define RECORD_NS (20 * NS_PER_S) /* clients may notice late that the connection is dead */
+#define APART_NS    (1 * NS_PER_S) /* clocks that are further apart disagree */
+#define PATIENCE_NS (6 * NS_PER_S)
+#define RECORD_NS   (20 * NS_PER_S) /* clients may notice late that the connection is dead */
 
 #define schedule lock_schedule
 
@@ -338,6 +340,20 @@ void lock_judge_refused(struct lock_user *user, enum redlock_answer answer)
 {
     if (answer == REDLOCK_NO_QUORUM || answer == REDLOCK_TOO_SLOW)
         noticed(user, "was refused for want of a majority");
+}
+
+/* Those who hold one of the resources leave in time, and nobody is in trouble. */
+void lock_judge_patience(void)
+{
+    for (unsigned i = 0; i < schedule.client_count; i++) {
+        const struct lock_user *user = &schedule.clients[i].users[0];
+        int64_t waited_ns = instant_since(user->asked, world_time());
+        if (!lock_user_is_pressed(user) || user->resources == 0 || lock_judge_belief_ns(user) > 0)
+            continue;
+        if (waited_ns > PATIENCE_NS)
+            play_violated("starved", "user %u.%u waits for all resources since %.3f s", user->client->number,
+                          user->number, (double)waited_ns / 1e9);
+    }
 }
 
 /* --- when the trouble is over ------------------------------------------------------------------------------------- */

@@ -151,10 +151,23 @@ static void nodes_roll(void)
     schedule.is_calm = true;
 }
 
+static void pressure_play(void)
+{
+    for (int64_t ns = 0; ns < TROUBLE_NS && !play_is_violated(); ns += STEP_NS) {
+        run_for(STEP_NS);
+        lock_judge_patience();
+    }
+    schedule.is_calm = true;
+}
+
 static void trouble_play(void)
 {
     if (schedule.is_rolling) {
         nodes_roll();
+        return;
+    }
+    if (schedule.is_pressed) {
+        pressure_play();
         return;
     }
     paths_cut();

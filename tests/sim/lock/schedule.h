@@ -94,6 +94,7 @@ struct lock_schedule {
     bool has_readers; /* some of those who want locks share them */
     bool is_crowded;  /* readers overlap without end, and everybody waits */
     bool is_rolling;  /* the only trouble: nodes are away for long, one after the other, and a steward holds on */
+    bool is_pressed;  /* no trouble: users of one resource leave no moment between them, and some want all */
     struct node *nodes[LOCK_NODES_MAX];
     struct node *former[LOCK_NODES_MAX]; /* lives on beside the one that has its address now; NULL = there is none */
     struct instant former_ended_at[LOCK_NODES_MAX]; /* not the server that is at the address now */
@@ -137,6 +138,8 @@ void lock_user_has(struct lock_user *user, unsigned place);
 int64_t lock_user_hold_ns(struct lock_user *user);
 /* It holds a resource that nobody else wants until the trouble is over. */
 bool lock_user_is_steward(const struct lock_user *user);
+/* It wants all resources, and others leave none of them free. */
+bool lock_user_is_pressed(const struct lock_user *user);
 int64_t lock_user_rest_ns(struct lock_user *user);
 
 /* lock/loop_users.c, lock/foreign.c: main functions of processes. */
@@ -161,6 +164,7 @@ void lock_judge_asked(struct lock_user *user);
 void lock_judge_acquired(struct lock_user *user);
 void lock_judge_holds(struct lock_user *user); /* looked at while it is held */
 void lock_judge_lost(struct lock_user *user);
+void lock_judge_patience(void); /* now and then, while some are pressed */
 void lock_judge_refused(struct lock_user *user, enum redlock_answer answer);
 void lock_judge_lease(struct lock_user *user);
 void lock_judge_deleted_by_hand(unsigned resource, bool is_over);

@@ -7,6 +7,10 @@
 #include "base/invariant.h"
 #include "tests/sim/lock/schedule.h"
 
+enum { PRESSED = 2 };
+#define PRESSED_MIN_NS (20 * NS_PER_MS)
+#define PRESSED_MAX_NS (60 * NS_PER_MS)
+
 const char *lock_key_name(unsigned resource)
 {
     static const char *const names[LOCK_RESOURCES_MAX] = {"a", "b", "c"};
@@ -21,11 +25,18 @@ bool lock_user_is_steward(const struct lock_user *user)
     return lock_schedule.is_rolling && user->client->number == 0 && user->number == 0;
 }
 
+bool lock_user_is_pressed(const struct lock_user *user)
+{
+    return lock_schedule.is_pressed && !lock_schedule.is_calm && user->client->number < PRESSED && user->number == 0;
+}
+
 int64_t lock_user_hold_ns(struct lock_user *user)
 {
     int64_t ttl_ns = user->client->terms.ttl_ms * NS_PER_MS;
     if (lock_schedule.is_quitting)
         return 0;
+    if (lock_schedule.is_pressed && !lock_schedule.is_calm)
+        return chance_between(&user->chance, PRESSED_MIN_NS, PRESSED_MAX_NS);
     if (lock_schedule.is_calm) /* every user is to have its turn */
         return chance_below(&user->chance, ttl_ns / 20);
     switch (chance_pick(&user->chance, 8)) {
@@ -46,6 +57,10 @@ int64_t lock_user_rest_ns(struct lock_user *user)
     int64_t ns = chance_below(&user->chance, user->client->terms.ttl_ms * NS_PER_MS);
     if (lock_schedule.is_crowded && user->is_reader)
         return ns / 32;
+    if (lock_user_is_pressed(user))
+        return ns;
+    if (lock_schedule.is_pressed && !lock_schedule.is_calm) /* each of the pressed is alone in its process */
+        return user->client->number < PRESSED ? 10 * NS_PER_S : ns / 1024;
     if (lock_schedule.is_calm && user->acquired > user->acquired_before)
         return NS_PER_S + ns;
     if (lock_schedule.is_herd)
@@ -72,7 +87,7 @@ static void share_wants(struct lock_user *user, struct redlock_request *request)
 {
     bool wants =
         lock_schedule.is_crowded ? (user->client->number + user->number) % 3 != 0 : chance_pick(&user->chance, 3) != 0;
-    user->is_reader = wants && user->client->kind != LOCK_FOREIGN;
+    user->is_reader = wants && user->client->kind != LOCK_FOREIGN && !lock_user_is_pressed(user);
     request->shared = user->is_reader;
     if (lock_schedule.limit > 0 && user->is_reader) {
         request->limit = request->place = 0;
@@ -92,6 +107,10 @@ void lock_user_wants(struct lock_user *user, struct redlock_request *request)
         second = chance_pick(&user->chance, count);
     if (lock_user_is_steward(user))
         first = second = count;
+    if (lock_schedule.is_pressed && !lock_schedule.is_calm) {
+        first = (user->client->number + user->number) % count;
+        second = lock_user_is_pressed(user) ? 1 - first : first;
+    }
     user->resources = 1u << first | 1u << second;
     user->wanted[0] = lock_key_name(first);
     user->wanted[1] = lock_key_name(second);
@@ -103,6 +122,8 @@ void lock_user_wants(struct lock_user *user, struct redlock_request *request)
                                         .leaves_when_busy = chance_pick(&user->chance, 8) == 0};
     if (lock_schedule.limit > 0)
         place_wants(user, request);
+    if (lock_schedule.is_pressed)
+        request->leaves_when_busy = false;
     if (lock_schedule.has_readers)
         share_wants(user, request);
     lock_judge_asked(user);
@@ -147,7 +168,7 @@ static void take(struct lock_user *user, struct redlock_client *client)
     struct redlock_held *held = NULL;
     lock_user_wants(user, &request);
     struct redlock_terms terms = user->client->terms; /* each user its own mixture of the waits */
-    if (chance_pick(&user->chance, 4) == 0 && !lock_schedule.is_crowded)
+    if (chance_pick(&user->chance, 4) == 0 && !lock_schedule.is_crowded && !lock_schedule.is_pressed)
         terms.wait_ms = 0;
     const char *first = request.resources[0];
     enum redlock_answer answer = redlock_client_acquire(client, &terms, &request, &held, reason, sizeof reason);
