@@ -148,6 +148,7 @@ TEST(what_was_claimed_before_begins_when_the_queue_node_says_that_it_is_ours)
         await(told_times("ending=claim_lost jid=one ") == lost && told_times("ending=done jid=one ") == done);
         assert_ends(EXIT_CODE_OK, stop(), 0);
     }
+    assert_int_equal(told_times(" given_back=0 "), 2 * sizeof classes / sizeof classes[0]); /* it waited where it was */
     assert_int_equal(begun("one"), 2);
 }
 
