@@ -233,8 +233,17 @@ static bool has_whole_memory(const struct trust_node *node)
            !node->evicts && !node->has_bad_fences;
 }
 
+/* Those who are silent are waited for from the first look on. A process that was away for longer begins anew: what was
+ * answered meanwhile is not read yet. */
+static bool is_patience_over(const struct trust *trust, struct trust_node *node, struct instant now)
+{
+    if (instant_since(node->told_by, now) > trust->timeout_ns)
+        node->told_by = instant_after(node->look_at = now, trust->timeout_ns);
+    return instant_reached(now, node->told_by);
+}
+
 /* A quorum of the others has said which tokens it knows, or nobody else will (trust.h). */
-static bool are_tokens_told(const struct trust *trust, unsigned index, struct instant since, struct instant now)
+static bool are_tokens_told(const struct trust *trust, unsigned index, struct instant since)
 {
     unsigned told = 0, silent = 0;
     for (unsigned i = 0; i < trust->nodes; i++) {
@@ -242,7 +251,7 @@ static bool are_tokens_told(const struct trust *trust, unsigned index, struct in
         told += i != index && is_seen_since(other, since) && has_whole_memory(other);
         silent += i != index && !is_seen_since(other, since);
     }
-    return told >= quorum(trust) || silent == 0 || instant_reached(now, instant_after(since, trust->timeout_ns));
+    return told >= quorum(trust) || silent == 0;
 }
 
 /* The end of a quarantine is not enough: after a long pause this process knows nothing of what happened meanwhile, so
@@ -254,7 +263,8 @@ static void decide_healing(struct trust *trust, unsigned index, struct instant n
     struct instant until = trust_node_until(trust, index);
     bool is_over = node->state == TRUST_QUARANTINED && trust_needs_healing(node) &&
                    trust_proof_of(node) != PROOF_NO_MARKER && instant_reached(now, until);
-    node->writes_marker = is_over && is_seen_since(node, until) && are_tokens_told(trust, index, until, now);
+    bool is_told = is_over && (is_patience_over(trust, node, now) || are_tokens_told(trust, index, until));
+    node->writes_marker = is_told && is_seen_since(node, until);
     node->wants_look = is_over && !node->writes_marker;
 }
 
@@ -457,7 +467,9 @@ struct instant trust_next(const struct trust *trust)
         if (node->writes_marker || node->doubts || node->records)
             next = instant_earlier(next, node->write_at);
         if (node->wants_look)
-            next = instant_earlier(next, node->look_at);
+            next = instant_earlier(next, is_seen_since(node, trust_node_until(trust, i))
+                                             ? instant_earlier(node->look_at, node->told_by)
+                                             : node->look_at);
         else if (node->state == TRUST_QUARANTINED && !node->writes_marker && trust_proof_of(node) != PROOF_NO_MARKER)
             next = instant_earlier(next, trust_node_until(trust, i));
     }

@@ -29,8 +29,8 @@
  *   token includes quorum - 1 others, and every quorum of the others includes one of those. So a quorum of the others,
  *   whose own memory is whole, is inspected since the end of the quarantine, and the highest token that they know is
  *   written with the marker: tokens of the node begin above it. Clocks, whose offsets nobody promises, have no part in
- *   that. Where too few others can be asked within the longest patience, the node votes all the same: then only its own
- *   clock bounds what was forgotten.
+ *   that. Where too few others can be asked within the longest patience, counted from when this process asks them, the
+ *   node votes all the same: then only its own clock bounds what was forgotten.
  *
  * A server that was emptied or replaced:
  * - The id of a place says which server has it. Suppose a server has no marker, at an address whose place this process
@@ -231,6 +231,7 @@ struct trust_node {
     struct instant seen_at;                  /* when the last inspection was requested */
     bool wants_look;                         /* the quarantine is over, and it or others are to be inspected since */
     struct instant look_at;                  /* not before */
+    struct instant told_by;                  /* until then others are waited for, which may know higher tokens */
     /* the verdict */
     enum trust_state state;
     enum trust_reason reason;

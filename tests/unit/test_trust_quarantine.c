@@ -227,6 +227,27 @@ TEST(others_that_are_silent_are_waited_for_but_not_for_long)
     assert_int_equal(world.servers[1].floor, 501);
 }
 
+/* Our process was away at the end of the quarantine, and again after it had asked. */
+TEST(what_others_knew_before_a_pause_of_ours_is_not_enough)
+{
+    restart(1, 21);
+    look_at_all();
+    tokens(501, 0, 700);
+    world.now = instant_after(until_of(1), NS_PER_S);
+    assert_int_equal(trust_tick(&world.trust, world.now).look, 7);
+    expect_after(look_after(TRIP_NS, 1), 0, 0, 0);
+    assert_int_equal(trust_next(&world.trust).ns, world.now.ns - TRIP_NS + TIMEOUT_NS);
+    pass(NS_PER_S);
+    assert_int_equal(trust_tick(&world.trust, world.now).look, 5);
+    expect_step(0, 0, 0);
+    pass(TRIP_NS);
+    look(0);
+    expect_after(look(2), 0, 2, 0);
+    write_and_look(1);
+    expect_votes(1);
+    assert_int_equal(world.servers[1].floor, 700);
+}
+
 TEST(others_that_forgot_as_well_tell_too_little)
 {
     start(5);
