@@ -6,7 +6,7 @@
 #include "redis/request.h"
 #include "redlock/scripts.h"
 
-enum { MARKER, RUN, EVICTS, POLICY, SPOILT, REPLICA, HIGHEST, TIME, PARTS };
+enum { MARKER, RUN, PLAIN_RUN, EVICTS, POLICY, SPOILT, REPLICA, HIGHEST, TIME, PARTS };
 
 void inspection_call_ask(struct buffer *request)
 {
@@ -30,16 +30,19 @@ bool inspection_call_read(struct trust_inspection *inspection, char *policy, con
     if (reply->kind != REDIS_ARRAY || reply->count != PARTS || reply->elements[TIME].kind != REDIS_INTEGER ||
         reply->elements[HIGHEST].kind != REDIS_INTEGER)
         return false;
-    const struct redis_reply *parts = reply->elements, *run = &parts[RUN], *text = &parts[MARKER];
+    const struct redis_reply *parts = reply->elements, *run = &parts[RUN], *plain = &parts[PLAIN_RUN],
+                             *text = &parts[MARKER];
     for (size_t i = 0; i < HIGHEST; i++)
         if (parts[i].kind != REDIS_STRING)
             return false;
-    if (run->length == 0 || run->length > MARKER_RUN_DIGITS || parts[TIME].integer <= 0)
+    if (run->length == 0 || run->length > MARKER_RUN_DIGITS || plain->length > MARKER_RUN_DIGITS ||
+        parts[TIME].integer <= 0)
         return false;
     /* what C would cut is no marker: scripts compare all of it */
     bool is_cut = text->length >= sizeof inspection->marker_text || strlen(text->bytes) != text->length;
     snprintf(inspection->marker_text, sizeof inspection->marker_text, "%s", is_cut ? "?" : text->bytes);
     memcpy(inspection->run_id, run->bytes, run->length + 1);
+    memcpy(inspection->plain_run_id, plain->bytes, plain->length + 1);
     inspection->evicts = redis_reply_is_text(&parts[EVICTS], "1");
     inspection->has_bad_fences = redis_reply_is_text(&parts[SPOILT], "1");
     inspection->is_replica = redis_reply_is_text(&parts[REPLICA], "1");

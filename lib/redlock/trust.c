@@ -14,14 +14,18 @@
 
 #define WRITE_PAUSE_NS (1 * NS_PER_S)
 
+static int64_t quarantine_ns(const struct trust *trust)
+{
+    return lease_wait_ns(trust_max_ttl_ns(trust), trust->drift_factor, trust->timeout_ns);
+}
+
 struct instant trust_node_until(const struct trust *trust, unsigned node)
 {
     if (trust->node[node].quarantine == TRUST_FINE)
         return (struct instant){0};
     if (!trust->has_group)
         return INSTANT_NEVER;
-    return instant_after(trust->node[node].quarantined_at,
-                         lease_wait_ns(trust_max_ttl_ns(trust), trust->drift_factor, trust->timeout_ns));
+    return instant_after(trust->node[node].quarantined_at, quarantine_ns(trust));
 }
 
 /* --- the group ----------------------------------------------------------------------------------------------- */
@@ -367,6 +371,15 @@ static bool is_lost(const struct trust_node *node, const struct trust_node *befo
             strcmp(node->marker.run, own) != 0);
 }
 
+/* Its run is another one, and its memory is not lost (trust.h). */
+static bool freed_backlog(const struct trust_node *before, const struct trust_inspection *inspection)
+{
+    return before->ever_seen && instant_since(before->seen_at, inspection->reading.asked) < TRUST_FRESH_NS &&
+           !before->is_replica && strcmp(before->run_id, inspection->run_id) != 0 &&
+           strcmp(before->plain_run_id, inspection->plain_run_id) == 0 &&
+           strcmp(inspection->run_id, inspection->plain_run_id) == 0;
+}
+
 /* Returns whether the node's memory was, or may have been, lost since it was seen before. */
 static bool remember(const struct trust *trust, struct trust_node *node, const struct trust_inspection *inspection,
                      struct instant now)
@@ -376,6 +389,7 @@ static bool remember(const struct trust *trust, struct trust_node *node, const s
     node->has_marker = marker_parse(&node->marker, node->marker_text, strlen(node->marker_text));
     node->bad_marker = node->marker_text[0] != '\0' && !node->has_marker;
     memcpy(node->run_id, inspection->run_id, sizeof node->run_id);
+    memcpy(node->plain_run_id, inspection->plain_run_id, sizeof node->plain_run_id);
     node->evicts = inspection->evicts;
     node->is_replica = inspection->is_replica;
     node->highest_token = inspection->highest_token;
@@ -383,13 +397,16 @@ static bool remember(const struct trust *trust, struct trust_node *node, const s
     node->seen = node->ever_seen = true;
     node->seen_at = inspection->reading.asked;
     node->is_unreadable = false;
-    bool new_run = before.ever_seen && strcmp(before.run_id, node->run_id) != 0;
+    bool keeps = freed_backlog(&before, inspection);
+    bool new_run = before.ever_seen && strcmp(before.run_id, node->run_id) != 0 && !keeps;
     bool lost = is_group(trust) && is_lost(node, &before);
     if (new_run) {
         node->clock.is_known = node->doubt_wanted = node->doubts = false;
         node->step = node->shown = node->owed = (struct trust_span){0};
     }
     quarantine_by_proof(trust, node, &before, new_run, now);
+    if (keeps && before.quarantine == TRUST_FINE && node->quarantine == TRUST_NEW_RUN)
+        node->quarantined_at = instant_after(before.seen_at, -quarantine_ns(trust));
     if (before.evicts && !node->evicts && !new_run)
         trust_quarantine(trust, node, TRUST_HAD_EVICTED, now);
     if (new_run || lost || !before.ever_seen)

@@ -21,6 +21,9 @@
  * - The reasons: a new run (restart, or a replica that is a master again: inspect.lua), a marker that is gone although
  *   this process saw it there (wipe), a marker whose run is no server's, the end of an eviction policy, and a clock
  *   that stepped (E36, H10).
+ * - A master that frees its replication backlog has another run as well (inspect.lua). It keeps its memory, and does so
+ *   only when it was no replica for repl-backlog-ttl. So where this process looked a few seconds ago, the quarantine is
+ *   over as it begins: only the marker is written.
  * - It lasts max_ttl x 1.01 + 2 ms + the longest patience, by our own clock, from first sight (H1, H5).
  * - At its end the node is inspected again, because during a long pause of ours it may have been healed and doubted
  *   anew (each doubt has its own text). If nothing new shows, the marker is written by compare-and-set with the run
@@ -190,9 +193,10 @@ enum trust_reason {
 
 /* What one inspection found. */
 struct trust_inspection {
-    struct trust_reading reading;       /* of its clock */
-    char marker_text[MARKER_TEXT_MAX];  /* as it is; "" = none */
-    char run_id[MARKER_RUN_DIGITS + 1]; /* as inspect.lua makes it: another one says that memory may be lost */
+    struct trust_reading reading;             /* of its clock */
+    char marker_text[MARKER_TEXT_MAX];        /* as it is; "" = none */
+    char run_id[MARKER_RUN_DIGITS + 1];       /* as inspect.lua makes it: another one says that memory may be lost */
+    char plain_run_id[MARKER_RUN_DIGITS + 1]; /* of INFO */
     bool evicts, is_replica;
     int64_t highest_token; /* that it knows of any lock */
     bool has_bad_fences;   /* its set of fences, or the floor of it, is something else */
@@ -205,7 +209,7 @@ struct trust_node {
     struct marker marker;
     bool has_marker, bad_marker;
     char marker_text[MARKER_TEXT_MAX];
-    char run_id[MARKER_RUN_DIGITS + 1];
+    char run_id[MARKER_RUN_DIGITS + 1], plain_run_id[MARKER_RUN_DIGITS + 1];
     char known_id[MARKER_ID_DIGITS + 1];   /* the place of this address, as far as this process knows; "" = none yet */
     char known_run[MARKER_RUN_DIGITS + 1]; /* of the server that this process saw there with a marker */
     bool evicts, is_replica, has_bad_fences;

@@ -261,7 +261,9 @@ static const char *live_inspect(char *text)
     snprintf(command, sizeof command, "EVALSHA %s 1 " MARKER_KEY, redlock_script_inspect.sha1);
     call(reply, command);
     const char *marker = line_next(&at);
-    assert_int_equal(strlen(line_next(&at)), MARKER_RUN_DIGITS);
+    const char *run = line_next(&at);
+    assert_int_equal(strlen(run), MARKER_RUN_DIGITS);
+    assert_string_equal(line_next(&at), run);
     assert_string_equal(line_next(&at), "0");
     snprintf(text, TEXT_MAX, "%s", marker[0] == '\0' ? "none" : marker);
     return text;

@@ -3,9 +3,10 @@
 
 #include "redlock/inspection_call.h"
 
-enum { MARKER, RUN, EVICTS, POLICY, SPOILT, REPLICA, HIGHEST, TIME, PARTS };
+enum { MARKER, RUN, PLAIN_RUN, EVICTS, POLICY, SPOILT, REPLICA, HIGHEST, TIME, PARTS };
 
-#define RUN_ID "0123456789abcdef0123456789abcdef01234567"
+#define RUN_ID       "0123456789abcdef0123456789abcdef01234567"
+#define PLAIN_RUN_ID "76543210fedcba9876543210fedcba9876543210"
 
 static struct redis_reply parts[PARTS], answer;
 
@@ -18,6 +19,7 @@ static void set_up(void)
 {
     parts[MARKER] = string_of("a marker");
     parts[RUN] = string_of(RUN_ID);
+    parts[PLAIN_RUN] = string_of(PLAIN_RUN_ID);
     parts[EVICTS] = string_of("0");
     parts[POLICY] = string_of("noeviction");
     parts[SPOILT] = string_of("0");
@@ -40,6 +42,7 @@ TEST(an_answer_is_read)
     assert_true(inspection_call_read(&inspection, policy, &answer));
     assert_string_equal(inspection.marker_text, "a marker");
     assert_string_equal(inspection.run_id, RUN_ID);
+    assert_string_equal(inspection.plain_run_id, PLAIN_RUN_ID);
     assert_string_equal(policy, "noeviction");
     assert_false(inspection.evicts || inspection.has_bad_fences);
     assert_int_equal(inspection.highest_token, 1795194374000123);

@@ -161,6 +161,75 @@ TEST(another_restart_starts_it_anew)
     expect_healing(1);
 }
 
+/* Node 1 loaded a replication id from its dump, or was a replica before: its run is a digest. */
+static void has_replication_ids(void)
+{
+    snprintf(world.servers[1].plain_run_id, sizeof world.servers[1].plain_run_id, "%s", run_of(30));
+    restart(1, 31);
+    mark(1, group_marker(3, 1, 1), run_of(31));
+    look(1);
+    expect_votes(1);
+}
+
+TEST(a_master_that_frees_its_backlog_needs_only_its_marker)
+{
+    has_replication_ids();
+    pass(5 * NS_PER_S);
+    look(0);
+    look(2);
+    restart(1, 30);
+    expect_after(look(1), 0, 2, 2);
+    write_and_look(1);
+    expect_votes(1);
+}
+
+TEST(what_another_client_has_marked_meanwhile_votes_at_once)
+{
+    has_replication_ids();
+    restart(1, 30);
+    mark(1, group_marker(3, 1, 1), run_of(30));
+    expect_after(look_after(5 * NS_PER_S, 1), 0, 0, 0);
+    expect_votes(1);
+}
+
+/* It may have been a replica, and freed its backlog since. */
+TEST(a_run_that_changed_long_after_the_last_look_begins_a_quarantine)
+{
+    has_replication_ids();
+    pass(10 * NS_PER_S);
+    restart(1, 30);
+    expect_after(look(1), 2, 0, 2);
+    expect_quarantine_to_last(1, TRUST_NEW_RUN);
+}
+
+TEST(a_master_that_was_a_replica_begins_a_quarantine)
+{
+    has_replication_ids();
+    restart(1, 32); /* another digest */
+    expect_after(look_after(NS_PER_S, 1), 2, 0, 2);
+    expect(1, TRUST_QUARANTINED, TRUST_NEW_RUN);
+    expect_quarantine(1);
+    world.servers[1].is_replica = true;
+    restart(1, 33);
+    look(1);
+    world.servers[1].is_replica = false;
+    restart(1, 30); /* no server does that */
+    look_after(NS_PER_S, 1);
+    expect_quarantine_to_last(1, TRUST_NEW_RUN);
+}
+
+TEST(a_quarantine_goes_on_while_the_backlog_is_freed)
+{
+    has_replication_ids();
+    restart(1, 32);
+    look(1);
+    struct instant until = until_of(1);
+    restart(1, 30);
+    expect_after(look_after(NS_PER_S, 1), 0, 0, 0);
+    expect(1, TRUST_QUARANTINED, TRUST_NEW_RUN);
+    assert_int_equal(until_of(1).ns, until.ns);
+}
+
 TEST(a_reconnect_does_not_start_it_anew)
 {
     restart(1, 21);

@@ -17,6 +17,7 @@ enum { MAX_TTL_MS = 60000, SERVERS_MAX = 16 };
 struct server {
     char text[MARKER_TEXT_MAX]; /* "" = no marker */
     char run_id[MARKER_RUN_DIGITS + 1];
+    char plain_run_id[MARKER_RUN_DIGITS + 1]; /* "" = the same */
     bool evicts, is_replica, has_bad_fences;
     int64_t highest_token, floor;
     int64_t offset_ns; /* of its clock to WALL_NS + ours */
@@ -99,6 +100,8 @@ static inline struct trust_step look_in(struct world *around, unsigned node)
                                           .reading.node_us = (WALL_NS + read.ns + server->offset_ns) / NS_PER_US};
     memcpy(inspection.marker_text, server->text, sizeof inspection.marker_text);
     memcpy(inspection.run_id, server->run_id, sizeof inspection.run_id);
+    const char *plain = server->plain_run_id[0] != '\0' ? server->plain_run_id : server->run_id;
+    memcpy(inspection.plain_run_id, plain, sizeof inspection.plain_run_id);
     return took(around, trust_saw(&around->trust, node, &inspection, around->now));
 }
 

@@ -1,22 +1,25 @@
 -- Reads what decides about trust in this node (trust.h). KEYS: the marker. ARGV: none. Changes nothing.
--- Returns {marker ("" = none, "?" = no string), run, "1" if keys can be evicted, else "0", the eviction policy, "1" if
--- the set of fences or its floor is something else, else "0", "1" if the server is a replica, else "0", the highest
--- token that it knows of any lock, the node's clock in microseconds; the last two as integers}.
+-- Returns {marker ("" = none, "?" = no string), run, run_id, "1" if keys can be evicted, else "0", the eviction policy,
+-- "1" if the set of fences or its floor is something else, else "0", "1" if the server is a replica, else "0", the
+-- highest token that it knows of any lock, the node's clock in microseconds; the last two as integers}.
 -- The run changes whenever the memory of the server may have gone back. It is the run_id, unless the server is a
--- replica, or was one since it was started: then its replication id changed when it was made a master again, and the
--- run is a digest of both. A master that gets its first replica, or loses the last one, changes its replication id as
--- well, but then it has no second one, and its memory stays.
+-- replica, or may have been one since it was started: then its replication id changed when it was made a master again,
+-- and the run is a digest of both. It has a second replication id then, and so has a master that loaded one from its
+-- dump. A master forgets it, and changes the first, when it had no replica for repl-backlog-ttl and frees its backlog:
+-- then the run becomes the run_id, and nothing is lost (trust.h). A master that gets its first replica changes its
+-- replication id as well, but has no second one.
 -- What it cannot find out is an error, never a guess. A user without the right to the fences gets no grant anyway.
-local function info(section, field)
-    local text = '\r\n' .. redis.call('INFO', section)
-    local value = string.match(text, '\r\n' .. field .. ':([^\r\n]+)')
+local server, replication = redis.call('INFO', 'server'), redis.call('INFO', 'replication')
+local memory = redis.call('INFO', 'memory')
+local function value_of(section, field)
+    local value = string.match(section, '\n' .. field .. ':([^\r\n]+)')
     if not value then
-        error('INFO ' .. section .. ' does not tell ' .. field)
+        error('INFO does not tell ' .. field)
     end
     return value
 end
 -- Scripts reach keys of several slots, so no lock could be granted there.
-if string.find(redis.call('INFO', 'server'), '_mode:cluster', 1, true) then
+if string.find(server, '_mode:cluster', 1, true) then
     return redis.error_reply('CROSSSLOT this server is part of a Redis Cluster')
 end
 local marker = redis.pcall('GET', KEYS[1])
@@ -26,12 +29,12 @@ if type(marker) == 'table' then
     end
     marker = '?'
 end
-local run, is_replica = info('server', 'run_id'), info('replication', 'role') ~= 'master'
-if is_replica or info('replication', 'second_repl_offset') ~= '-1' then
-    run = redis.sha1hex(run .. info('replication', 'master_replid'))
+local run_id, is_replica = value_of(server, 'run_id'), value_of(replication, 'role') ~= 'master'
+local run, policy = run_id, value_of(memory, 'maxmemory_policy')
+if is_replica or value_of(replication, 'second_repl_offset') ~= '-1' then
+    run = redis.sha1hex(run_id .. value_of(replication, 'master_replid'))
 end
-local policy = info('memory', 'maxmemory_policy')
-local evicts = info('memory', 'maxmemory') ~= '0' and policy ~= 'noeviction'
+local evicts = value_of(memory, 'maxmemory') ~= '0' and policy ~= 'noeviction'
 local floor, fences = redis.pcall('GET', 'hf:fences:floor'), redis.pcall('ZCARD', 'hf:fences')
 local is_spoilt = type(floor) == 'string' and not tonumber(floor)
 for _, reply in ipairs({floor or '', fences}) do
@@ -54,6 +57,7 @@ local time = redis.call('TIME')
 return {
     marker or '',
     run,
+    run_id,
     evicts and '1' or '0',
     policy,
     is_spoilt and '1' or '0',
