@@ -612,7 +612,8 @@ static bool read_ended(struct redis_node *node, ssize_t got)
     const char *advice = "";
     if (node->phase == NODE_HANDSHAKE && node->tls == NULL)
         advice = "; does it want TLS?";
-    else if (node->phase == NODE_UP && node->failures > 0 && !pending_is_empty(&node->pending))
+    else if (node->failures > 0 && node->phase == NODE_UP && !node_has_lasted(node) &&
+             !pending_is_empty(&node->pending))
         advice =
             " again before it answered; is the answer larger than its client-output-buffer-limit for normal clients?";
     if (got < 0)

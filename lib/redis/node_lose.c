@@ -87,9 +87,7 @@ static int64_t backoff_ns(const struct redis_node *node)
     return high > low ? random_between(low, high) : low;
 }
 
-/* A server that ends each connection soon, because its answers are too large, or as a replica that hides its role or a
- * master that lacks replicas, would be connected to in a tight loop. */
-static bool has_lasted(const struct redis_node *node)
+bool node_has_lasted(const struct redis_node *node)
 {
     struct instant lasted = instant_after(node->up_since, node->options.backoff_max_ns);
     return node->phase == NODE_UP && instant_reached(loop_now(node->loop), lasted);
@@ -177,7 +175,7 @@ void node_lose(struct redis_node *node, const char *format, ...)
     }
     restart_search(node);
     node_drop_connection(node);
-    node->failures = has_lasted(node) ? 1 : node->failures + 1;
+    node->failures = node_has_lasted(node) ? 1 : node->failures + 1;
     node->phase = NODE_WAITING;
     node->is_tried = true;
     tell_down(node, before);

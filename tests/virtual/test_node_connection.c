@@ -175,6 +175,28 @@ TEST(test_the_pauses_between_short_connections_grow)
     assert_int_equal(probe.ups, ups + 1);
 }
 
+/* One that lasted ended for another reason, however often that happens. */
+TEST(test_an_answer_that_is_lost_now_and_then_may_not_be_too_large)
+{
+    start_server(NULL);
+    struct redis_node_options options = options_for_server();
+    node_probe_start(&probe, loop, &options);
+    for (unsigned i = 0; i < 3; i++) {
+        struct call_probe call = {.completions = 0};
+        node_probe_wait_up(&probe);
+        loop_for(loop, options.backoff_max_ns);
+        redis_server_pause(server);
+        assert_true(call_probe_send(&call, &probe, 60 * NS_PER_S, "GET key"));
+        loop_for(loop, 10 * NS_PER_MS);
+        redis_server_kill(server);
+        call_probe_wait(&call, loop);
+        assert_int_equal(call.outcome, REDIS_UNKNOWN);
+        assert_null(strstr(call.reason, "client-output-buffer-limit"));
+        redis_server_restart(server);
+        loop_await(loop, probe.downs == i + 1);
+    }
+}
+
 /* Beside its name, whatever is not said is as node.h says. */
 TEST(test_what_is_not_set)
 {
