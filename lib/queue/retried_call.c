@@ -241,8 +241,12 @@ void retried_call_init(struct retried_call *retried_call, struct retried_calls *
 
 void retried_call_cancel(struct retried_call *retried_call)
 {
-    if (redis_call_is_outstanding(&retried_call->call))
-        retried_call->retried_calls->outstanding -= brings(retried_call);
+    struct retried_calls *retried_calls = retried_call->retried_calls;
+    if (redis_call_is_outstanding(&retried_call->call)) {
+        retried_calls->outstanding -= brings(retried_call);
+        if (!list_is_empty(&retried_calls->waiting)) /* for the room that it leaves */
+            retry_soon(retried_calls);
+    }
     redis_call_cancel(&retried_call->call);
     forget_losses(retried_call);
     list_remove(&retried_call->link);

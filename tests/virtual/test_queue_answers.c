@@ -4,6 +4,7 @@
 
 #include "base/memory.h"
 #include "queue/queue.h"
+#include "queue/retried_call.h"
 #include "tests/support/log_capture.h"
 
 enum { LIMIT = 4000, SIZE = 1500, SLOTS = 16 };
@@ -144,6 +145,37 @@ TEST(after_an_answer_that_came_too_late_the_others_ask_again)
     loop_for(loop, 4 * NS_PER_S);
     redis_server_resume(server);
     queue_probe_wait_all(&probe);
+}
+
+static unsigned answers;
+
+static void answer_count(struct retried_call *call, const struct redis_reply *reply)
+{
+    (void)call, (void)reply;
+    answers++;
+}
+
+/* Nothing else asks again: the connection stays, and no other answer is due. */
+TEST(who_waits_for_the_room_of_a_call_that_is_cancelled_goes)
+{
+    uint64_t repeats = 0;
+    struct retried_calls calls;
+    struct retried_call first, second;
+    start_with_slots(1);
+    retried_calls_init(&calls, loop, NS_PER_S, &repeats);
+    calls.node = queue_node(probe.queue);
+    calls.window.limit = 1;
+    retried_call_init(&first, &calls, answer_count);
+    retried_call_init(&second, &calls, answer_count);
+    redis_request_command(&first.request, "PING");
+    redis_request_command(&second.request, "PING");
+    retried_call_start(&first);
+    retried_call_start(&second);
+    retried_call_cancel(&first);
+    loop_await(loop, answers == 1);
+    retried_call_fini(&first);
+    retried_call_fini(&second);
+    retried_calls_fini(&calls);
 }
 
 RUN_GROUP(one_server_set_up, one_server_tear_down, queue_setup, answers_teardown)
