@@ -127,6 +127,7 @@ void batch_add(enum batch_kind kind, struct redlock_lock *lock, uint32_t round, 
         entry.swap->is_sent = true;
     }
     batch->terms = lock->terms;
+    batch->gone = lock->lease.gone;
     batch_codec_add(batch, lock);
     entry_add(batch, entry, lock->terms.ttl_ns);
     batch->key_count += notes;

@@ -34,6 +34,7 @@ struct batch {
     unsigned old_count; /* of a batch of grants: the old values in `others`, "" for the first ones that have none */
     node_set nodes;
     struct lease_terms terms;           /* of a batch of grants: those of all its locks; of one lock: its own */
+    node_set gone;                      /* of a batch of one: nodes that did not have its keys when it was added */
     struct instant gone_by;             /* when every key has expired by itself, also one planted late */
     struct buffer keys, values, others; /* encoded arguments; others: a ttl, a channel or an old value a key */
     struct buffer request;

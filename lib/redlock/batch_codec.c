@@ -232,7 +232,7 @@ static int64_t grant_deadline_us(const struct batch *batch, unsigned node, struc
 static int64_t replant_deadline_us(const struct batch *batch, unsigned node, struct instant now)
 {
     const struct lease *lease = &batch->entries[0].lock->lease;
-    return lease->gone & set_of(node) ? grant_deadline_us(batch, node, now)
+    return batch->gone & set_of(node) ? grant_deadline_us(batch, node, now)
                                       : trust_node_time_low_us(&batch->group->trust, node, lease->kept_until[node]);
 }
 

@@ -103,6 +103,22 @@ TEST(a_holder_of_a_later_place_and_readers_exclude_each_other)
     acquire(holder, "r");
 }
 
+/* As under any key of a lock: it may stand for anything. */
+TEST(a_later_place_with_a_value_of_another_kind_keeps_readers_out)
+{
+    struct lock_probe *holder = waiter(0, 0), *one = reader(1, 0);
+    holder->limit = holder->place = 3;
+    acquire(holder, "r");
+    for (unsigned i = 0; i < NODES; i++)
+        lock_cluster_ask(
+            &cluster, i,
+            "EVAL \"redis.call('DEL', KEYS[1]) return redis.call('RPUSH', KEYS[1], 'x')\" 1 lock:hf:place:3:r");
+    assert_int_equal(lock_probe_acquire(one, "r"), REDLOCK_BUSY);
+    for (unsigned i = 0; i < NODES; i++)
+        lock_cluster_ask(&cluster, i, "DEL lock:hf:place:3:r");
+    acquire(one, "r");
+}
+
 TEST(of_several_resources_all_or_none_are_shared)
 {
     struct lock_probe *writer = waiter(0, 0), *both = reader(1, 0);

@@ -6,12 +6,12 @@
 -- include: deadline.lua
 -- include: turns.lua
 -- include: fence_member.lua
+-- include: token_bounds.lua
 local keys, values, call = KEYS, ARGV, redis.call -- names of their own are found at once
 local ttl, proposal = values[3], values[4]
 local token = tonumber(proposal)
--- A client whose clock is far ahead must not drive the fences there.
-if token > now + 60000000 or (floor and token <= floor) then
-    token = math.max(math.min(token, now + 60000000), (floor or 0) + 1)
+if token > now + AHEAD_MAX or (floor and token <= floor) then
+    token = math.max(math.min(token, now + AHEAD_MAX), (floor or 0) + 1)
     proposal = string.format('%.0f', token)
 end
 local last, grants, swapped, refusals, fences = #keys, 0, {}, {}, {'ZADD', 'hf:fences', 'GT', 'CH'}
@@ -35,7 +35,7 @@ for i = 2, last do
     end
 end
 local tokens, place = {}, 4
-if grants > 0 and not (floor and token < 9007199254740990 and redis.pcall(unpack(fences)) == grants) then
+if grants > 0 and not (floor and token < TOKEN_END and redis.pcall(unpack(fences)) == grants) then
     -- A fence was as high already, or a key is in here twice, or these are no fences: each last token is counted up.
     for i = 2, last do
         if not refusals[i] then
@@ -43,7 +43,7 @@ if grants > 0 and not (floor and token < 9007199254740990 and redis.pcall(unpack
             local member = fences[place]
             local found = floor and redis.pcall('ZSCORE', 'hf:fences', member)
             local highest = type(found) == 'string' and tonumber(found) or not found and floor or math.huge
-            if highest < 9007199254740990 then -- tokens end below 2^53
+            if highest < TOKEN_END then
                 tokens[i] = string.format('%.0f', math.max(highest, floor) + 1)
                 call('ZADD', 'hf:fences', tokens[i], member)
             else

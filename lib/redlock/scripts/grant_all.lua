@@ -13,7 +13,7 @@ local highest = highest_fence(floor)
 if not highest then
     return '0 ' .. stamp .. ' #'
 end
-local token = string.format('%.0f', math.max(math.min(tonumber(ARGV[4]), now + 60000000), highest + 1))
+local token = string.format('%.0f', math.max(math.min(tonumber(ARGV[4]), now + AHEAD_MAX), highest + 1))
 for i = 2, #KEYS do
     redis.call('SET', KEYS[i], ARGV[5], 'PX', ARGV[3])
     note_place(KEYS[i])

@@ -40,10 +40,11 @@ local is_spoilt = type(floor) == 'string' and not tonumber(floor)
 for _, reply in ipairs({floor or '', fences}) do
     is_spoilt = is_spoilt or (type(reply) == 'table' and string.find(reply.err, 'WRONGTYPE', 1, true))
 end
+-- include: token_bounds.lua
 local highest = 0
 local function note(token)
     token = tonumber(token) or 0
-    local is_usable = token < 9007199254740990 -- as in grant.lua: what is above is none of ours
+    local is_usable = token < TOKEN_END -- what is above is none of ours
     highest = is_usable and math.max(highest, token) or highest
     return is_usable
 end

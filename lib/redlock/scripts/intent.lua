@@ -10,7 +10,9 @@
 -- include: marker.lua
 -- include: deadline.lua
 -- include: turns.lua
-local is_several, longest = string.sub(ARGV[3], 32, 33) == '+:', 0
+-- include: turn.lua
+local LONG_MAX_MS = 60000
+local is_several, longest = is_of_several(ARGV[3]), 0
 for i = 2, #KEYS do
     local held = redis.pcall('GET', KEYS[i])
     local left = held and math.max(redis.call('PTTL', KEYS[i]), 0)
@@ -19,15 +21,15 @@ for i = 2, #KEYS do
         return '0 ' .. stamp .. ' 1'
     end
     if is_several then
-        longest = math.max(longest, math.min(left or 0, 60000))
+        longest = math.max(longest, math.min(left or 0, LONG_MAX_MS))
     elseif held == 'hf:shared' then
-        redis.call('SET', 'hf:writer:' .. KEYS[i], ARGV[3], 'PX', left + 200)
+        redis.call('SET', 'hf:writer:' .. KEYS[i], ARGV[3], 'PX', left + TURN_MS)
     end
 end
 for i = 2, is_several and #KEYS or 0 do
-    redis.call('SET', 'hf:writer:' .. KEYS[i], ARGV[3], 'PX', longest + 200)
+    redis.call('SET', 'hf:writer:' .. KEYS[i], ARGV[3], 'PX', longest + TURN_MS)
 end
-if is_several and redis.call('PTTL', 'hf:turns') < longest + 200 then
-    redis.call('SET', 'hf:turns', '1', 'PX', longest + 200)
+if is_several and redis.call('PTTL', 'hf:turns') < longest + TURN_MS then
+    redis.call('SET', 'hf:turns', '1', 'PX', longest + TURN_MS)
 end
 return '0 ' .. stamp .. ' 1'

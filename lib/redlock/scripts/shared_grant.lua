@@ -36,7 +36,7 @@ if ARGV[4] ~= '' then
     end
     for i = 2, #KEYS do
         if not redis.call('ZSCORE', 'hf:fences', member_of(KEYS[i])) then
-            highest = math.max(highest, math.min(tonumber(ARGV[4]), now + 60000000))
+            highest = math.max(highest, math.min(tonumber(ARGV[4]), now + AHEAD_MAX))
         end
     end
     token = string.format('%.0f', highest)

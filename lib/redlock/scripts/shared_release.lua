@@ -6,6 +6,7 @@
 -- of several keys is not: others of them may be held for longer.
 local time = redis.call('TIME')
 -- include: readers.lua
+-- include: turn.lua
 local answer = {}
 for i, key in ipairs(KEYS) do
     local value, channel, writer = ARGV[i], ARGV[#KEYS + i], 'hf:writer:' .. key
@@ -17,9 +18,9 @@ for i, key in ipairs(KEYS) do
     elseif was_reader then
         is_free = redis.call('ZREM', 'hf:readers:' .. key, value) == 1 and follow_readers(key)
         local turn = is_free and redis.pcall('GET', writer)
-        local is_several = type(turn) == 'string' and string.sub(turn, 32, 33) == '+:'
-        if is_free and not is_several and redis.call('PTTL', writer) > 200 then
-            redis.call('PEXPIRE', writer, 200)
+        local is_several = type(turn) == 'string' and is_of_several(turn)
+        if is_free and not is_several and redis.call('PTTL', writer) > TURN_MS then
+            redis.call('PEXPIRE', writer, TURN_MS)
         end
     elseif redis.pcall('GET', writer) == value then
         redis.call('DEL', writer)

@@ -1,5 +1,6 @@
 -- The last tokens of the keys of one lock: KEYS[2] and on. Returns the highest of them and `least`; or nothing if one
 -- of them is no token, or can be followed by none below 2^53.
+-- include: token_bounds.lua
 local function highest_fence(least)
     local members = {'ZMSCORE', 'hf:fences'}
     for i = 2, #KEYS do
@@ -13,7 +14,7 @@ local function highest_fence(least)
     for i = 1, #KEYS - 1 do
         highest = math.max(highest, tonumber(scores[i] or 0))
     end
-    if highest < 9007199254740990 then
+    if highest < TOKEN_END then
         return highest
     end
 end

@@ -5,14 +5,14 @@ local function place_held(key)
     if not length then
         return
     end
-    local places = {'MGET'}
+    local places = {'EXISTS'}
     for place = 2, 64 do
         places[place] = string.sub(key, 1, length) .. 'hf:place:' .. place .. ':' .. string.sub(key, length + 1)
     end
-    local values = redis.call(unpack(places))
-    for place = 2, 64 do
-        if values[place - 1] then
-            return places[place], values[place - 1]
+    for place = 2, redis.call(unpack(places)) > 0 and 64 or 0 do
+        local held = redis.pcall('GET', places[place])
+        if held then
+            return places[place], held
         end
     end
 end

@@ -1,6 +1,7 @@
 -- The places of a resource behind the first have keys of their own. While one of them may be held, hf:places: and the
 -- key of the resource holds the length of the prefix of the keys. It lasts for two of the longest ttls that a lock can
 -- have, and grants and extensions of places set it again: so it outlives each key of a place.
+local PLACES_MS = 1200000 -- as in batch_codec.c
 -- The key of the resource of which `key` is a place, and that length; nothing if it is no place.
 local function resource_of(key)
     local prefix, resource = string.match(key, '^(.-)hf:place:%d+:(.*)$')
@@ -11,7 +12,7 @@ end
 local function note_place(key)
     local resource, length = resource_of(key)
     if resource then
-        redis.call('SET', 'hf:places:' .. resource, length, 'PX', 1200000)
+        redis.call('SET', 'hf:places:' .. resource, length, 'PX', PLACES_MS)
     end
 end
 -- For a place: its resource, if that has readers.
