@@ -1,5 +1,4 @@
 /* How many answers of the queue node may be outstanding at once, as a pure function of what was answered and lost.
- * Private to lib/queue. On the loop.
  *
  * A server closes a connection for which more waits than its client-output-buffer-limit allows, so several large tasks
  * are lost together although each could be received alone. After a loss half as many are asked for at once, down to

@@ -390,4 +390,28 @@ TEST(all_claims_of_the_gone_go_back_and_those_of_the_living_stay)
     assert_reply(server, "1", "HEXISTS hf:2:process:h:1:a 0");
 }
 
+/* --- a node that closes connections whose answers are too large --------------------------------------------------- */
+
+TEST(pages_that_are_too_large_for_the_node_become_smaller)
+{
+    enum { TASKS = 40 };
+    static const char fill[] = "EVAL \"local text = string.rep('x', 20000) for i = 1, %d do local task = "
+                               "'{\\\"class\\\":\\\"echo\\\",\\\"args\\\":[\\\"' .. text .. '\\\"],"
+                               "\\\"jid\\\":\\\"j' .. i .. '\\\"}' "
+                               "redis.call('ZADD', 'retry', i, task) redis.call('LPUSH', 'queue:large', task) "
+                               "redis.call('HSET', 'hf:2:process:host:1:n', i, "
+                               "'0123456789abcdeflarge' .. string.char(10) .. task) end\" 0";
+    given(fill, TASKS);
+    given_lease("host:1:n", 100);
+    given("CONFIG SET client-output-buffer-limit 'normal 200000 0 0'");
+    static const char *const places[][3] = {{"retry"}, {"claims"}, {"queue", "--queue", "large"}};
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        admin_good("tasks", "list", "--json", "--limit=100", places[i][0], places[i][1], places[i][2]);
+        assert_contains(result.out, "\"looked_at\":40,\"next\":null");
+    }
+    admin_good("queues", "delete", "large", "--yes");
+    assert_contains(result.out, "40 tasks");
+    given("CONFIG SET client-output-buffer-limit 'normal 0 0 0'");
+}
+
 RUN_ADMIN_TESTS

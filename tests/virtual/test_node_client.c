@@ -159,4 +159,48 @@ TEST(patience_ends_and_what_was_sent_is_unknown)
     relay_destroy(relay);
 }
 
+/* A server closes a connection for which too much waits. */
+static void large_answers(size_t count, size_t size)
+{
+    char *text = memory_zeroed(size + 1, 1);
+    memset(text, 'x', size);
+    for (size_t i = 0; i < count; i++)
+        free(redis_server_command(server, "RPUSH large %s", text));
+    free(text);
+    free(redis_server_command(server, "CONFIG SET client-output-buffer-limit 'normal 100000 0 0'"));
+}
+
+TEST(answers_that_are_too_large_together_come_one_after_the_other)
+{
+    enum { COUNT = 20 };
+    struct config_node node = node_at(redis_server_port(server));
+    struct node_client *client = open_at(&node, TEST_PATIENCE_NS);
+    large_answers(COUNT, 60000);
+    node_client_begin(client);
+    for (int i = 0; i < COUNT; i++)
+        node_client_ask(client, "LRANGE", "large", "0", "0", NULL);
+    assert_true(node_client_run(client));
+    for (size_t i = 0; i < COUNT; i++)
+        assert_int_equal(node_client_reply(client, i)->elements[0].length, 60000);
+    free(redis_server_command(server, "CONFIG SET client-output-buffer-limit 'normal 0 0 0'"));
+    node_client_close(client);
+}
+
+TEST(who_may_ask_for_less_learns_of_a_cut_answer_at_once)
+{
+    struct config_node node = node_at(redis_server_port(server));
+    struct node_client *client = open_at(&node, 3 * NS_PER_S);
+    large_answers(3, 60000);
+    node_client_begin(client);
+    node_client_ask(client, "LRANGE", "large", "0", "-1", NULL);
+    node_client_may_divide(client, true);
+    assert_false(node_client_run(client));
+    assert_int_equal(node_client_ended(client), NODE_CLIENT_CUT);
+    node_client_may_divide(client, false);
+    assert_false(node_client_run(client));
+    assert_int_equal(node_client_ended(client), NODE_CLIENT_UNKNOWN);
+    free(redis_server_command(server, "CONFIG SET client-output-buffer-limit 'normal 0 0 0'"));
+    node_client_close(client);
+}
+
 RUN_GROUP(one_server_set_up, one_server_tear_down, node_client_set_up, NULL)

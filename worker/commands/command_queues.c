@@ -141,16 +141,26 @@ static void leftovers_free(struct leftovers *leftovers, struct deletion *deletio
         deletion->freed += node_client_integer(console->client, 0, 0);
 }
 
-/* False when there is no such page. */
-static bool page_free(struct deletion *deletion, long long from)
+static const struct redis_reply *page_ask(struct deletion *deletion, long long from, size_t *limit)
 {
     struct console *console = deletion->console;
-    struct leftovers leftovers = {.unique_count = 0};
+    const struct redis_reply *page = NULL;
     char first[24], last[24];
     snprintf(first, sizeof first, "%lld", from);
-    snprintf(last, sizeof last, "%lld", from + FREE_PAGE - 1);
-    const struct redis_reply *page = console_ask(
-        console, "LRANGE", console_key(console, console->keys.dropped_prefix, deletion->id), first, last, NULL);
+    do {
+        snprintf(last, sizeof last, "%lld", from + (long long)*limit - 1);
+        node_client_may_divide(console->client, *limit > 1);
+        page = console_ask(console, "LRANGE", console_key(console, console->keys.dropped_prefix, deletion->id), first,
+                           last, NULL);
+    } while (console_asks_less(console, limit));
+    return page;
+}
+
+/* False when there is no such page. */
+static bool page_free(struct deletion *deletion, long long from, size_t *limit)
+{
+    struct leftovers leftovers = {.unique_count = 0};
+    const struct redis_reply *page = page_ask(deletion, from, limit);
     if (page->kind != REDIS_ARRAY || page->count == 0)
         return false;
     leftovers_take(&leftovers, deletion, page);
@@ -164,8 +174,9 @@ static bool page_free(struct deletion *deletion, long long from)
 static int all_free(struct deletion *deletion)
 {
     struct console *console = deletion->console;
-    for (long long from = 0; from < deletion->length && page_free(deletion, from); from += FREE_PAGE)
-        ;
+    size_t limit = FREE_PAGE;
+    for (long long from = 0; from < deletion->length && page_free(deletion, from, &limit);)
+        from += (long long)limit;
     task_view_fini(&deletion->view);
     if (deletion->length > 0)
         console_ask(console, "UNLINK", console_key(console, console->keys.dropped_prefix, deletion->id), NULL);

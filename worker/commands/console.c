@@ -54,8 +54,10 @@ int console_run(struct console *console)
 {
     if (console->code != EXIT_CODE_OK || node_client_run(console->client))
         return console->code;
-    console->has_complained = true;
     console->code = EXIT_CODE_TEMPORARY;
+    if (node_client_ended(console->client) == NODE_CLIENT_CUT)
+        return console->code;
+    console->has_complained = true;
     if (!console->is_silent)
         console->code = (int)node_client_complain(console->client, console->command->name);
     return console->code;
@@ -70,6 +72,17 @@ const struct redis_reply *console_ask(struct console *console, ...)
     va_end(texts);
     console_run(console);
     return node_client_reply(console->client, 0);
+}
+
+bool console_asks_less(struct console *console, size_t *limit)
+{
+    bool is_cut = console->code != EXIT_CODE_OK && node_client_ended(console->client) == NODE_CLIENT_CUT;
+    node_client_may_divide(console->client, false);
+    if (!is_cut)
+        return false;
+    *limit /= 2;
+    console->code = EXIT_CODE_OK;
+    return true;
 }
 
 int console_refuse(struct console *console, size_t index)

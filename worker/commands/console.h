@@ -59,6 +59,14 @@ const char *console_work_key(struct console *console, const char *identity);
 int console_run(struct console *console);
 /* One request of texts, up to NULL, and its reply: until the next request. Never NULL. */
 const struct redis_reply *console_ask(struct console *console, ...) __attribute__((sentinel));
+/* For a page that can be smaller: true when its answer was lost with the connection; then `*limit` is halved, and the
+ * page is to be asked for once more.
+ *
+ *     do {
+ *         node_client_may_divide(console->client, limit > 1);
+ *         ask for `limit` items, in one request
+ *     } while (console_asks_less(console, &limit)); */
+bool console_asks_less(struct console *console, size_t *limit);
 /* Reports a reply of the pipeline that is none of those that are expected, which is final. Returns console->code. */
 int console_refuse(struct console *console, size_t index);
 /* "holdfast COMMAND: text" on standard error, made safe for a terminal. Returns EXIT_CODE_FAILURE. */

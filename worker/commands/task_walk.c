@@ -163,10 +163,11 @@ static bool list_begin(struct task_walk *walk, const char *cursor, struct error 
 static void list_measure(struct task_walk *walk, const char *key)
 {
     const struct redis_reply *length = console_ask(walk->console, "LLEN", key, NULL);
-    if (length->kind == REDIS_INTEGER)
-        walk->length = length->integer;
-    else
+    if (length->kind != REDIS_INTEGER) {
         page_take(walk, key, length);
+        return;
+    }
+    walk->length = length->integer;
     if (walk->at < 0 || walk->at >= walk->length)
         walk->at = walk->length - 1;
 }
@@ -211,7 +212,7 @@ static void list_advance(struct task_walk *walk, size_t seen)
 /* The claims of all processes. These are listed once, in the order of their names; then each page reads whole
  * processes: the hash of its slots in pieces, and the bells of the queues that it served. */
 
-enum { QUEUES_TRIED_MAX = 1000 };
+enum { QUEUES_TRIED_MAX = 1000, SLOTS_PAGE = 100 };
 
 struct task_process {
     char *identity;
@@ -306,13 +307,14 @@ static void slot_take(struct task_walk *walk, const struct task_process *process
 }
 
 /* Reads the slots; `names` becomes the queues that the process says it serves, one a line. */
-static void slots_read(struct task_walk *walk, const struct task_process *process, struct buffer *names)
+static void slots_read(struct task_walk *walk, const struct task_process *process, size_t limit, struct buffer *names)
 {
     const char *key = name_keep(walk, walk->console->keys.process_prefix, process->identity, "");
     size_t first = walk->count;
-    char cursor[32] = "0";
+    char cursor[32] = "0", count[32];
+    snprintf(count, sizeof count, "%zu", limit < SLOTS_PAGE ? limit : SLOTS_PAGE);
     do {
-        if (console_ask(walk->console, "HSCAN", key, cursor, "COUNT", "100", NULL)->kind != REDIS_ARRAY) {
+        if (console_ask(walk->console, "HSCAN", key, cursor, "COUNT", count, NULL)->kind != REDIS_ARRAY) {
             if (!walk->is_sample && walk->console->code == EXIT_CODE_OK)
                 console_complain(walk->console, "the key %s holds no hash: what it claimed is not known", key);
             return;
@@ -360,10 +362,10 @@ static void bells_read(struct task_walk *walk, const struct task_process *proces
     }
 }
 
-static void process_read(struct task_walk *walk, const struct task_process *process)
+static void process_read(struct task_walk *walk, const struct task_process *process, size_t limit)
 {
     struct buffer names = {0};
-    slots_read(walk, process, &names);
+    slots_read(walk, process, limit, &names);
     char *copy = memory_text(buffer_text(&names));
     bells_read(walk, process, copy);
     free(copy);
@@ -378,7 +380,7 @@ static void claims_next(struct task_walk *walk, size_t limit)
         processes_read(walk);
     for (walk->process_next = walk->process_at; walk->process_next < walk->process_count && walk->count < limit;
          walk->process_next++)
-        process_read(walk, &walk->processes[walk->process_next]);
+        process_read(walk, &walk->processes[walk->process_next], limit);
 }
 
 static void claims_cursor(const struct task_walk *walk, struct buffer *out)
@@ -402,7 +404,7 @@ bool task_walk_begin(struct task_walk *walk, struct console *console, enum task_
     return place == TASK_IN_QUEUE ? list_begin(walk, cursor, error) : claims_begin(walk, cursor, error);
 }
 
-int task_walk_next(struct task_walk *walk, size_t limit)
+static void page_read(struct task_walk *walk, size_t limit)
 {
     page_clear(walk);
     if (task_place_is_set(walk->place))
@@ -411,6 +413,17 @@ int task_walk_next(struct task_walk *walk, size_t limit)
         list_next(walk, limit);
     else
         claims_next(walk, limit);
+}
+
+int task_walk_next(struct task_walk *walk, size_t limit)
+{
+    size_t asked = walk->most > 0 && walk->most < limit ? walk->most : limit, least = asked;
+    do {
+        node_client_may_divide(walk->console->client, least > 1);
+        page_read(walk, least);
+    } while (console_asks_less(walk->console, &least));
+    if (least < asked)
+        walk->most = least;
     return walk->console->code;
 }
 

@@ -72,6 +72,7 @@ struct task_walk {
     long long at, length, start;
     struct task_process *processes;
     size_t process_count, process_at, process_next;
+    size_t most; /* that a page asks for; 0 = any number */
     size_t capacity, reply_count;
     struct redis_reply **replies; /* that the entries point into */
     char **names;
@@ -81,7 +82,7 @@ struct task_walk {
 /* `queue` is for TASK_IN_QUEUE, else NULL; `cursor` NULL = from the beginning. Asks nothing. */
 bool task_walk_begin(struct task_walk *walk, struct console *console, enum task_place place, const char *queue,
                      const char *cursor, struct error *error) MUST_CHECK;
-/* Reads the next page. An exit code; complains. */
+/* Reads the next page, of fewer entries if the node could not answer so many. An exit code; complains. */
 int task_walk_next(struct task_walk *walk, size_t limit);
 void task_walk_advance(struct task_walk *walk, size_t seen);
 void task_walk_cursor(const struct task_walk *walk, struct buffer *out);

@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/memory.h"
+#include "queue/answer_window.h"
 #include "redis/node.h"
 #include "worker/config/node_options.h"
 
@@ -43,6 +44,9 @@ struct node_client {
     struct redis_node *node;
     struct exchange **exchanges;
     size_t count, capacity, answered;
+    struct answer_window window;
+    unsigned outstanding;
+    bool may_divide;
     struct loop_timer again, patience;
     bool running, was_up;
     struct loop_signal *signals[ENDS]; /* of a run; while attended all the time */
@@ -123,19 +127,36 @@ static void again_later(struct node_client *client)
         loop_timer_set(client->loop, &client->again, loop_after(client->loop, AGAIN_NS));
 }
 
+static void answer_lost(struct node_client *client)
+{
+    bool is_down = redis_node_state(client->node) != REDIS_NODE_UP;
+    answer_window_lost(&client->window, 1);
+    if (is_down && client->may_divide && client->outstanding == 0 && client->window.lost == 1)
+        run_end(client, NODE_CLIENT_CUT);
+}
+
+static void send_waiting(struct node_client *client);
+
 static void answered(struct redis_call *call, const struct redis_result *result)
 {
     struct exchange *exchange = list_owner(call, struct exchange, call);
     struct node_client *client = exchange->client;
+    client->outstanding--;
     if (result->reply == NULL || (result->outcome == REDIS_ERROR && redis_error_is_passing(result->error))) {
         exchange->was_sent = exchange->was_sent && result->outcome == REDIS_UNKNOWN;
         snprintf(client->reason, sizeof client->reason, "%s", result->reason);
         again_later(client);
+        if (result->outcome == REDIS_UNKNOWN)
+            answer_lost(client);
         return;
     }
     exchange->reply = reply_copy(result->reply);
+    bool was_limited = client->window.limit > 0;
+    answer_window_answered(&client->window);
     if (++client->answered == client->count)
         run_end(client, NODE_CLIENT_ANSWERED);
+    else if (was_limited)
+        send_waiting(client);
 }
 
 static void send_waiting(struct node_client *client)
@@ -146,11 +167,15 @@ static void send_waiting(struct node_client *client)
         struct exchange *exchange = client->exchanges[i];
         if (exchange->reply != NULL || redis_call_is_outstanding(&exchange->call))
             continue;
+        if (!answer_window_takes(&client->window, client->outstanding, 1))
+            return;
         exchange->call.done = answered;
         if (!redis_node_call(client->node, &exchange->request, deadline, &exchange->call)) {
             again_later(client);
             return;
         }
+        answer_window_sent(&client->window);
+        client->outstanding++;
         exchange->was_sent = true;
     }
 }
@@ -306,6 +331,7 @@ bool node_client_run(struct node_client *client)
     loop_turn(client, patience);
     for (size_t i = 0; i < client->count; i++)
         redis_call_cancel(&client->exchanges[i]->call);
+    client->outstanding = 0;
     return client->end == NODE_CLIENT_ANSWERED;
 }
 
@@ -352,6 +378,11 @@ void node_client_watch_reload(struct node_client *client, void (*reload)(void *c
     client->reload = reload;
     client->reload_context = context;
     client->reload_watch = loop_signal_start(client->loop, SIGHUP, reload_asked, client);
+}
+
+void node_client_may_divide(struct node_client *client, bool may)
+{
+    client->may_divide = may;
 }
 
 void node_client_set_patience(struct node_client *client, int64_t patience_ns)
@@ -502,6 +533,7 @@ enum exit_code node_client_complain(const struct node_client *client, const char
         [NODE_CLIENT_UNREACHABLE] = "cannot be reached",
         [NODE_CLIENT_REFUSED] = "does not let us in",
         [NODE_CLIENT_UNKNOWN] = "did not answer, what was asked may have been done; repeating it is harmless",
+        [NODE_CLIENT_CUT] = "did not answer",
         [NODE_CLIENT_INTERRUPTED] = "was not waited for",
     };
     struct buffer address = {0};

@@ -11,7 +11,8 @@
  *
  * A run ends when every request was answered. A request whose reply was lost (the connection broke, the node was slow)
  * is SENT AGAIN until the patience is over, so ask only what may be repeated: reads, and scripts that answer the same
- * when they are repeated. So is one that the node refused because it is loading, busy or a replica for the moment.
+ * when they are repeated. After a loss fewer answers are outstanding at once, because the node may close a connection
+ * for which too much waits. So is one that the node refused because it is loading, busy or a replica for the moment.
  * Other error replies are answers: REDIS_FAILURE, with the server's text.
  *
  * The first attempt to connect decides, unless it keeps_trying: when it fails, the run has failed. SIGINT and SIGTERM
@@ -58,6 +59,8 @@ size_t node_client_ask_list(struct node_client *client, va_list texts);
 struct buffer *node_client_compose(struct node_client *client);
 size_t node_client_count(const struct node_client *client);
 
+/* The next runs may ask for less: one whose only outstanding answer is lost with the connection ends at once. */
+void node_client_may_divide(struct node_client *client, bool may);
 /* Sends all and waits. True when each was answered, be it with an error reply. */
 bool node_client_run(struct node_client *client) MUST_CHECK;
 
@@ -78,6 +81,7 @@ enum node_client_end {
     NODE_CLIENT_UNREACHABLE, /* nothing of this run was executed, or all that was is known */
     NODE_CLIENT_REFUSED,     /* it is there and does not let us in */
     NODE_CLIENT_UNKNOWN,     /* requests were sent that have no answer: they may have been executed */
+    NODE_CLIENT_CUT,         /* an answer was lost that may be smaller: see node_client_may_divide */
     NODE_CLIENT_INTERRUPTED, /* the same, because of a signal */
 };
 
