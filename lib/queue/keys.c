@@ -104,12 +104,7 @@ void queue_keys_fini(struct queue_keys *keys)
 
 void queue_keys_request(const char *prefix, const char *name, struct buffer *out)
 {
-    char key[1024];
-    size_t prefix_length = strlen(prefix), name_length = strlen(name);
-    invariant(prefix_length + name_length <= sizeof key); /* identities and names are bounded far below this */
-    memcpy(key, prefix, prefix_length);
-    memcpy(key + prefix_length, name, name_length);
-    redis_request_bytes(out, key, prefix_length + name_length);
+    redis_request_joined(out, prefix, name);
 }
 
 void queue_keys_request_queue(const struct queue_keys *keys, const char *queue, struct buffer *out)

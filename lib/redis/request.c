@@ -41,6 +41,19 @@ void redis_request_begin(struct buffer *out, size_t arguments)
     out->length += (size_t)(end - start);
 }
 
+void redis_request_joined(struct buffer *out, const char *first, const char *second)
+{
+    size_t length = strlen(first), rest = strlen(second);
+    char *start = room_for(out, length + rest + HEADER_MAX);
+    char *end = put_header(start, '$', length + rest);
+    memcpy(end, first, length);
+    memcpy(end + length, second, rest);
+    end += length + rest;
+    *end++ = '\r';
+    *end++ = '\n';
+    out->length += (size_t)(end - start);
+}
+
 void redis_request_bytes(struct buffer *out, const void *bytes, size_t length)
 {
     invariant(length < SIZE_MAX - HEADER_MAX);

@@ -27,6 +27,7 @@ struct redis_script {
 void redis_request_begin(struct buffer *out, size_t arguments);
 void redis_request_bytes(struct buffer *out, const void *bytes, size_t length);
 void redis_request_text(struct buffer *out, const char *text);
+void redis_request_joined(struct buffer *out, const char *first, const char *second); /* one argument */
 /* Appends texts, or a whole command of texts, whose arguments it counts. */
 #define redis_request_texts(out, ...)                                                                                  \
     redis_request_all((out), (const char *const[]){__VA_ARGS__},                                                       \

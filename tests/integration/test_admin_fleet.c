@@ -357,8 +357,27 @@ TEST(a_queue_is_deleted_only_when_somebody_is_sure)
     assert_int_equal(result.exit_code, 1);
     assert_contains(result.error, "nothing was deleted");
     assert_reply(server, "foreign", "GET queue:clash");
-    admin("queues", "delete", "bad name", "--yes");
-    assert_int_equal(result.exit_code, 2);
+    admin("queues", "delete", "", "--yes");
+    assert_int_equal(result.exit_code, 1);
+    assert_contains(result.error, "there is no queue");
+}
+
+/* Producers make names that no worker would serve. What is shown can be listed, paused and deleted. */
+TEST(a_queue_of_any_name_can_be_acted_on)
+{
+    static char longest[2001];
+    const char *const names[] = {"low priority", "caf\xe9\n", "hf:2:processes", memset(longest, 'q', 2000)};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        given("SADD queues \"%s\"", names[i]);
+        given("LPUSH \"queue:%s\" '{\"class\":\"note\",\"args\":[],\"jid\":\"j\"}'", names[i]);
+        admin_good("tasks", "list", "queue", "--queue", names[i], "--json");
+        assert_contains(result.out, "\"jid\":\"j\"");
+        admin_good("pause", names[i]);
+        assert_reply(server, "1", "SISMEMBER paused \"%s\"", names[i]);
+        admin_good("resume", names[i]);
+        admin_good("queues", "delete", names[i], "--yes");
+        assert_reply(server, "0", "EXISTS \"queue:%s\" queues", names[i]);
+    }
 }
 
 TEST(what_a_deleted_queue_held_as_unique_is_free)

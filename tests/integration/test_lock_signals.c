@@ -246,8 +246,8 @@ TEST(a_command_does_not_begin_after_the_end_of_its_lock)
 TEST(a_danger_before_the_command_begins_does_not_kill_it)
 {
     given_a_foreign_holder();
-    struct program program = lock_start("a", "--json", "--ttl", "12s", "--max-hold", "8s", "--signal-danger", "--",
-                                        "sh", "-c", "exit 3");
+    struct program program =
+        lock_start("a", "--json", "--ttl", "12s", "--max-hold", "8s", "--signal-danger", "--", "sh", "-c", "exit 3");
     pid_t minder = given_a_command_that_waits(&program);
     test_await(has_said(&program, "\"danger\""));
     go_on(minder);

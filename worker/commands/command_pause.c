@@ -81,9 +81,6 @@ static int run_either(const struct command *command, bool pause, int argc, char 
         return line.exit_code;
     if (line.argument_count == 0)
         return command_misused(command, "name the queues; `holdfast queues` lists them");
-    for (int i = 0; i < line.argument_count; i++)
-        if (!queue_name_is_sound(line.arguments[i]))
-            return command_misused(command, "\"%s\" cannot be the name of a queue", line.arguments[i]);
     int code = console_open(&console, command, ORIGIN_NEEDS_QUEUE, true);
     if (code == EXIT_CODE_OK)
         code = pause_or_resume(&console, pause, line.arguments, line.argument_count);

@@ -229,8 +229,6 @@ static int run(int argc, char **argv)
         return command_misused(&command_queues, "there is no 'queues %s': it is list or delete", line.arguments[0]);
     if (line.argument_count != (deletes ? 2 : line.argument_count > 0))
         return command_misused(&command_queues, deletes ? "name the queue to delete" : "list takes no name");
-    if (deletes && !queue_name_is_sound(line.arguments[1]))
-        return command_misused(&command_queues, "\"%s\" cannot be the name of a queue", line.arguments[1]);
     struct console *console = &command.console;
     int code = console_open(console, &command_queues, ORIGIN_NEEDS_QUEUE, deletes);
     if (code == EXIT_CODE_OK)
@@ -247,7 +245,8 @@ const struct command command_queues = {
         "and which are paused. A queue with tasks that nobody serves is a mistake, mostly in a name.\n"
         "\n"
         "`delete` takes a queue away with all its tasks, and gives free what they held as unique. It asks first;\n"
-        "without a terminal it wants --yes.\n"
+        "without a terminal it wants --yes. A name may hold anything that a producer made of it; the shell writes the\n"
+        "byte that is shown as \\xE9 as $'\\xE9'.\n"
         "\n"
         "JSON: queues, a list of name, length, latency (seconds), paused, served_by (identities); null is not\n"
         "known. Of delete: deleted, tasks, unique_freed.\n",

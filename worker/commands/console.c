@@ -40,14 +40,14 @@ int console_complain(struct console *console, const char *format, ...)
 
 const char *console_key(struct console *console, const char *prefix, const char *name)
 {
-    snprintf(console->key, sizeof console->key, "%s%s", prefix, name);
-    return console->key;
+    buffer_clear(&console->key);
+    buffer_format(&console->key, "%s%s", prefix, name);
+    return buffer_text(&console->key);
 }
 
 const char *console_work_key(struct console *console, const char *identity)
 {
-    snprintf(console->key, sizeof console->key, "%s:work", identity);
-    return console->key;
+    return console_key(console, identity, ":work");
 }
 
 int console_run(struct console *console)
@@ -146,6 +146,7 @@ int console_close(struct console *console, int code)
     if (console->has_complained)
         origin_tell(&console->origin, console->command);
     node_client_close(console->client);
+    buffer_fini(&console->key);
     queue_keys_fini(&console->keys);
     config_free(console->config);
     findings_fini(&console->warnings);

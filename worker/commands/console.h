@@ -32,7 +32,7 @@ struct console {
     bool as_json;
     bool has_complained;
     bool is_silent;        /* a failure is not printed: node_client_reason() has it */
-    char key[1024];        /* of console_key */
+    struct buffer key;     /* of console_key */
     int64_t round_trip_us; /* how long asking for it took: the two times are apart by what they say, give or take */
 };
 
