@@ -366,7 +366,7 @@ TEST(a_queue_is_deleted_only_when_somebody_is_sure)
 TEST(a_queue_of_any_name_can_be_acted_on)
 {
     static char longest[2001];
-    const char *const names[] = {"low priority", "caf\xe9\n", "hf:2:processes", memset(longest, 'q', 2000)};
+    const char *const names[] = {"low priority", "caf\xe9\t;", "hf:2:processes", memset(longest, 'q', 2000)};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         given("SADD queues \"%s\"", names[i]);
         given("LPUSH \"queue:%s\" '{\"class\":\"note\",\"args\":[],\"jid\":\"j\"}'", names[i]);
