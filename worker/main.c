@@ -1,3 +1,4 @@
+#include <signal.h>
 #include <string.h>
 
 #include "base/fault.h"
@@ -37,6 +38,7 @@ static void fault_names_read(void) {}
 
 int main(int argc, char **argv)
 {
+    signal(SIGCHLD, SIG_DFL); /* who started it may have left it ignored: then nobody learns how children end */
     if (argc > 1 && strcmp(argv[1], PLUGIN_VETTING_ARGUMENT) == 0)
         plugin_vetting_serve(argc - 2, argv + 2);
     fault_names_read();

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "tests/support/private_directory.h"
 #include "tests/support/program_run.h"
@@ -420,6 +422,24 @@ TEST(mistakes_are_told)
         assert_string_equal(result.out, "");
         program_result_free(&result);
     }
+}
+
+TEST(it_learns_how_a_program_ends_also_where_its_parent_ignores_that)
+{
+    char program[PATH_SIZE], plugin[PATH_SIZE];
+    int status = -1;
+    snprintf(program, sizeof program, "%s/holdfast", test_build());
+    snprintf(plugin, sizeof plugin, "%s/jobs/exec.so", test_build());
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        signal(SIGCHLD, SIG_IGN);
+        execl(program, program, "run-handler", "exec", "[\"good\"]", "--in-process", "--plugin", plugin, "--setting",
+              "programs=good", "--setting", "program_good=/bin/true", NULL);
+        _exit(127);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
 }
 
 RUN_TESTS

@@ -341,7 +341,6 @@ int supervisor_run(const struct supervisor_options *options)
     if (service_notify_watchdog_ns() > 0)
         supervisor.alive_at = instant_now();
     sigset_t set = signals_set();
-    signal(SIGCHLD, SIG_DFL); /* the parent process may have left it ignored */
     signal(SIGPIPE, SIG_IGN); /* of a log whose reader has closed */
     sigprocmask(SIG_BLOCK, &set, NULL);
     supervision_begin(&supervisor.supervision, options->processes, instant_now());
