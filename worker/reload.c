@@ -346,9 +346,7 @@ static void fresh_judge(struct reload *reload)
                   "errors=%zu advice=\"nothing was changed; mend what is wrong and reload\"", reload->findings.errors);
     }
     if (!reload->worker->stopping)
-        service_notify_ready();
-    if (announced_terms_reason(reload->worker->announced)[0] != '\0')
-        service_notify_status(announced_terms_reason(reload->worker->announced));
+        service_notify_ready(worker_status(reload->worker));
 }
 
 static void fresh_arrived(struct loop_message *message)
@@ -387,7 +385,7 @@ void worker_reload(struct worker *worker, const char *reason)
     if (status == 0)
         return;
     log_event(LOG_ERROR, "reload_refused", "reason=\"no thread to read it: %s\"", strerror(status));
-    service_notify_ready();
+    service_notify_ready(worker_status(worker));
 }
 
 /* --- life --------------------------------------------------------------------------------------------------------- */

@@ -249,15 +249,20 @@ static void terms_told(void *context, const char *terms, const char *waits, cons
     announced_terms_told(worker->announced, terms, waits, others, count);
 }
 
+const char *worker_status(const struct worker *worker)
+{
+    const char *reason = announced_terms_reason(worker->announced);
+    return worker->quiet ? "quiet" : reason[0] != '\0' ? reason : "running";
+}
+
 static void terms_changed(void *context)
 {
     struct worker *worker = context;
-    const char *reason = announced_terms_reason(worker->announced);
+    bool is_waiting = announced_terms_reason(worker->announced)[0] != '\0';
     if (worker->stopping)
         return;
-    bool is_waiting = reason[0] != '\0';
     if (!worker->quiet && (is_waiting || worker->told_waiting))
-        service_notify_status(is_waiting ? reason : "running");
+        service_notify_status(worker_status(worker));
     worker->told_waiting = is_waiting;
     loop_timer_set(worker->loop, &worker->look, loop_now(worker->loop));
 }
@@ -763,7 +768,7 @@ enum exit_code worker_run(const struct worker_options *options, bool *abandoned)
               log_value(options->config->path, path));
     atomic_store(&options->run_table->heartbeats, 1);
     atomic_store(&options->run_table->is_up, true);
-    service_notify_ready();
+    service_notify_ready(worker_status(worker));
     loop_run(worker->loop);
     atomic_store(&options->run_table->heartbeats, 0);
     process_observe(worker);

@@ -95,5 +95,6 @@ struct worker {
 struct class_resources *worker_resources_take(struct worker *worker); /* the former ones are the caller's */
 void worker_classes_take(struct worker *worker);
 void worker_terms_take(struct worker *worker);
+const char *worker_status(const struct worker *worker); /* for the service manager */
 
 #endif

@@ -353,6 +353,9 @@ TEST(the_service_manager_is_told)
     assert_notified(fd, "READY=1\n");
     fleet_signal(&fleet, worker, SIGTSTP);
     assert_notified(fd, "STATUS=quiet");
+    fleet_signal(&fleet, worker, SIGHUP);
+    assert_notified(fd, "RELOADING=1\n");
+    assert_notified(fd, "READY=1\nSTATUS=quiet");
     fleet_signal(&fleet, worker, SIGTERM);
     assert_notified(fd, "STOPPING=1\n");
     assert_int_equal(fleet_wait(&fleet, worker), 0);

@@ -11,6 +11,8 @@
 
 #include "base/clock.h"
 
+enum { STATUS_MAX = 1024 };
+
 /* A name that begins with @ is in the abstract space, where it begins with NUL. */
 static socklen_t address_make(const char *name, struct sockaddr_un *address)
 {
@@ -38,9 +40,11 @@ static void message_send(const char *text)
     close(fd);
 }
 
-void service_notify_ready(void)
+void service_notify_ready(const char *status)
 {
-    message_send("READY=1\nSTATUS=running");
+    char message[STATUS_MAX];
+    snprintf(message, sizeof message, "READY=1\nSTATUS=%s", status);
+    message_send(message);
 }
 
 /* By the time the manager assigns answers to its requests. */
@@ -61,7 +65,7 @@ void service_notify_stopping(void)
 
 void service_notify_status(const char *text)
 {
-    char message[1024];
+    char message[STATUS_MAX];
     snprintf(message, sizeof message, "STATUS=%s", text);
     message_send(message);
 }

@@ -6,8 +6,8 @@
 
 #include <stdint.h>
 
-void service_notify_ready(void);     /* started, or done with reloading */
-void service_notify_reloading(void); /* the next one is service_notify_ready */
+void service_notify_ready(const char *status); /* started, or done with reloading; one line for people */
+void service_notify_reloading(void);           /* the next one is service_notify_ready */
 void service_notify_stopping(void);
 void service_notify_status(const char *text); /* one line for people */
 /* How often the manager expects a sign of life (WatchdogSec=): half of its limit; 0 = never. */

@@ -54,12 +54,12 @@ static void tell(const struct supervisor *supervisor, enum log_level level, cons
         log_stop();
 }
 
-static void status_tell(const struct supervisor *supervisor)
+static void status_tell(const struct supervisor *supervisor, void (*notify)(const char *text))
 {
     char text[80];
     snprintf(text, sizeof text, "%u of %u processes run", supervision_alive(&supervisor->supervision),
              supervisor->supervision.count);
-    service_notify_status(text);
+    notify(text);
 }
 
 /* " jid=... class=...", or nothing. */
@@ -149,7 +149,7 @@ static void process_start(struct supervisor *supervisor, unsigned number)
              (long long)(pause_ns / NS_PER_S));
     else
         tell(supervisor, LOG_INFO, "process_started", "process=%u pid=%d", number + 1, (int)process->pid);
-    status_tell(supervisor);
+    status_tell(supervisor, service_notify_status);
 }
 
 /* --- signals ------------------------------------------------------------------------------------------------------ */
@@ -185,8 +185,7 @@ static void signal_take(struct supervisor *supervisor, int number)
     forward(supervisor, number);
     if (reloads) {
         supervisor->options->renew(supervisor->options->context, &supervisor->terms);
-        service_notify_ready();
-        status_tell(supervisor);
+        status_tell(supervisor, service_notify_ready);
     }
 }
 
@@ -235,7 +234,7 @@ static void process_over(struct supervisor *supervisor, unsigned number, int sta
          "process=%u pid=%d %s%s seconds=%.1f", number + 1, (int)process->pid, process->former.how,
          suspect_text(&process->former, suspect), lived);
     verdict_follow(supervisor, verdict);
-    status_tell(supervisor);
+    status_tell(supervisor, service_notify_status);
 }
 
 static void ended_reap(struct supervisor *supervisor)
@@ -264,8 +263,7 @@ static void ups_look(struct supervisor *supervisor)
         return;
     supervisor->is_ready = true;
     tell(supervisor, LOG_INFO, "supervisor_ready", "processes=%u", supervision->count);
-    service_notify_ready();
-    status_tell(supervisor);
+    status_tell(supervisor, service_notify_ready);
 }
 
 /* One that is stopped cannot end in order, and one that is stuck does not. */
