@@ -156,6 +156,7 @@ TEST(what_could_not_be_shown_stays)
     assert_contains(result.out, "lock1: not deleted: it is nothing that could be shown");
     assert_contains(result.out, "lock2: not deleted: it is nothing that could be shown");
     assert_contains(result.out, "lock3: deleted");
+    assert_contains(result.out, "No task was let go");
     assert_int_equal(lock_cluster_holders(&fleet.locks, "lock:r"), 2);
 }
 

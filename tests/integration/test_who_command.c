@@ -223,12 +223,14 @@ TEST(what_is_no_lock_is_told)
     lock_cluster_ask(&fleet.locks, 0, "LPUSH lock:r a");
     lock_cluster_ask(&fleet.locks, 1, "EVAL \"return redis.call('SET', 'lock:r', string.rep('x', 100000))\" 0");
     assert_int_equal(who("r"), 0);
-    assert_contains(result.out, "\"r\" is held by no lock, and nobody can lock it.");
+    assert_contains(result.out, "\"r\" is blocked: nobody can lock it.");
     assert_contains(result.out, "something that is no string, and so no lock");
     assert_contains(result.out, "a value of 100000 bytes, which no lock client writes");
     assert_contains(result.out, "2 of 3 nodes have under its key what is no lock");
     assert_int_equal(who_json("r"), 0);
     assert_contains(result.out, "\"state\":\"blocked\"");
+    assert_contains(result.out, "\"standing\":\"blocked\"");
+    assert_lacks(result.out, "\"standing\":\"held\"");
     assert_contains(result.out, "\"value\":null,\"value_hex\":null");
     lock_cluster_ask(&fleet.locks, 0, "DEL lock:r");
     assert_int_equal(who("r"), 1);
@@ -248,6 +250,16 @@ TEST(values_without_an_end_block)
     lock_cluster_ask(&fleet.locks, 1, "EXPIRE lock:r 100");
     assert_int_equal(who("r"), 1);
     assert_contains(result.out, "\"r\" is held by nobody");
+    for (unsigned i = 0; i < 3; i++)
+        lock_cluster_ask(&fleet.locks, i, "SET lock:r same");
+    assert_int_equal(who_json("r"), 0);
+    assert_contains(result.out, "\"standing\":\"blocked\"");
+    assert_contains(result.out, "\"state\":\"blocked\"");
+    lock_cluster_ask(&fleet.locks, 0, "EXPIRE lock:r 100");
+    lock_cluster_ask(&fleet.locks, 1, "EXPIRE lock:r 100");
+    assert_int_equal(who_json("r"), 0);
+    assert_contains(result.out, "\"standing\":\"held\"");
+    assert_contains(result.out, "\"state\":\"held\"");
 }
 
 TEST(lock_nodes_will_do)

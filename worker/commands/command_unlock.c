@@ -28,7 +28,8 @@ struct unlock {
     bool is_forced;
     enum telling telling[REDLOCK_HOLDERS_MAX]; /* of the view's holders */
     bool is_interrupted;
-    bool woke; /* those that wait were let go */
+    bool woke;       /* those that wait were let go */
+    bool is_in_vain; /* so many nodes keep what they have that nobody gets the lock */
 };
 
 static const struct option_row options[] = {
@@ -218,6 +219,15 @@ static int taken_code(struct unlock *unlock, enum redlock_nodes_end end, int cod
     return is_free(&unlock->view) ? console_complain(&unlock->view.console, "nobody held it") : EXIT_CODE_OK;
 }
 
+static bool keeps_blocking(const struct lock_view *view)
+{
+    struct redlock_group_view group = redlock_nodes_group(view->session.nodes);
+    unsigned refused = 0;
+    for (unsigned i = 0; i < group.nodes; i++)
+        refused += redlock_nodes_key(view->session.nodes, i)->taking == REDLOCK_TAKING_REFUSED;
+    return group.nodes - refused < group.quorum;
+}
+
 /* From here on nothing keeps it from being done but nodes that do not answer. */
 static int take(struct unlock *unlock)
 {
@@ -231,7 +241,8 @@ static int take(struct unlock *unlock)
     if (unlock->is_interrupted)
         return code;
     enum redlock_nodes_end end = redlock_nodes_take(view->session.nodes, view->name);
-    if (view->has_queue) {
+    unlock->is_in_vain = keeps_blocking(view);
+    if (view->has_queue && !unlock->is_in_vain) {
         view->console.code = EXIT_CODE_OK; /* also when the holders could not be notified */
         int freed = waiters_free(unlock);
         code = code == EXIT_CODE_OK ? freed : code;
@@ -243,7 +254,8 @@ static int take(struct unlock *unlock)
     telling_print(unlock);
     if (!is_free(view))
         taking_print(view);
-    puts(unlock->woke ? "The task that has waited longest for it, if any does, was let go."
+    puts(unlock->is_in_vain ? "No task was let go: nobody gets the lock until the rest is deleted, too."
+         : unlock->woke     ? "The task that has waited longest for it, if any does, was let go."
          : view->queue_code != EXIT_CODE_OK
              ? "A task that waits for it looks again when its time has come: the queue node could not be asked."
              : "A task that waits for it looks again when its time has come: only lock nodes are named here.");
@@ -284,7 +296,8 @@ const struct command command_unlock = {
         "of this: it expires by itself. docs/contention.md has more.\n"
         "\n"
         "Of a resource with several places in use, name one (--place). What cannot be shown (a hash, a long value) is\n"
-        "no lock, and is left to be deleted by hand. With --node or HOLDFAST_LOCK_NODES (separated by commas) no\n"
+        "no lock, and is left to be deleted by hand; while it blocks the lock, no task is let go. With --node or "
+        "HOLDFAST_LOCK_NODES (separated by commas) no\n"
         "configuration is needed; then no holder is told, and no task is let go.\n"
         "\n"
         "Exit status: 0 no lock node has what was shown any more, though the next holder may have the lock by now;\n"

@@ -275,17 +275,33 @@ static enum lock_state state_of(const struct lock_view *view)
     unsigned unanswered = 0;
     for (unsigned i = 0; i < group.nodes; i++)
         unanswered += !redlock_nodes_key(view->session.nodes, i)->is_answered;
+    if (group.nodes - view->blocked < group.quorum)
+        return LOCK_IS_BLOCKED;
     for (unsigned i = 0; i < view->holder_count; i++)
         if (view->holders[i].standing == REDLOCK_HELD && key_of(view, i)->kind == REDLOCK_KEY_VALUE)
             return LOCK_IS_HELD;
-    if (group.nodes - view->blocked < group.quorum)
-        return LOCK_IS_BLOCKED;
     for (unsigned i = 0; i < view->holder_count; i++)
         if (view->holders[i].standing == REDLOCK_HELD_MAYBE)
             return LOCK_IS_UNKNOWN;
     if (unanswered >= group.quorum)
         return LOCK_IS_UNKNOWN;
     return view->holder_count > 0 ? LOCK_IS_LEFTOVER : LOCK_IS_FREE;
+}
+
+/* What is no value, or has no end, blocks the nodes that have it, unless a majority has an end for it. */
+static bool is_lock(const struct lock_view *view, unsigned index)
+{
+    const struct redlock_holder *holder = &view->holders[index];
+    bool ends = holder->remaining_ms >= 0 || holder->is_reader ||
+                (view->state == LOCK_IS_HELD && holder->standing == REDLOCK_HELD);
+    return ends && key_of(view, index)->kind == REDLOCK_KEY_VALUE;
+}
+
+static const char *standing_name(const struct lock_view *view, unsigned index)
+{
+    static const char *const names[] = {
+        [REDLOCK_HELD] = "held", [REDLOCK_HELD_MAYBE] = "unknown", [REDLOCK_LEFTOVER] = "leftover"};
+    return is_lock(view, index) ? names[view->holders[index].standing] : "blocked";
 }
 
 static size_t owner_length(const struct redlock_holder *holder)
@@ -426,7 +442,6 @@ static void holder_print(const struct lock_view *view, unsigned index, unsigned 
                                             [REDLOCK_HELD_MAYBE] = "which may be a majority with nodes that do not say",
                                             [REDLOCK_LEFTOVER] = "no majority: nobody holds it with this"};
     const struct redlock_holder *holder = &view->holders[index];
-    bool is_lock = key_of(view, index)->kind == REDLOCK_KEY_VALUE;
     char human[HUMAN_TEXT_MAX];
     struct buffer text = {0};
     owner_show(view, index, &text);
@@ -435,7 +450,7 @@ static void holder_print(const struct lock_view *view, unsigned index, unsigned 
     value_show(view, index, &text);
     printf("  value    %s\n", buffer_text(&text));
     printf("  nodes    %u of %u, %s\n", holder->nodes, nodes,
-           is_lock ? standings[holder->standing] : "which lock nothing");
+           is_lock(view, index) ? standings[holder->standing] : "which lock nothing");
     if (holder->remaining_ms >= 0)
         printf("  expires  in %s, if nobody extends it\n", human_span(holder->remaining_ms * 1000, human));
     else
@@ -501,12 +516,10 @@ static void runner_json(const struct lock_view *view, unsigned index, struct jso
 
 static void holder_json(const struct lock_view *view, unsigned index, unsigned place, struct json_writer *json)
 {
-    static const char *const standings[] = {
-        [REDLOCK_HELD] = "held", [REDLOCK_HELD_MAYBE] = "unknown", [REDLOCK_LEFTOVER] = "leftover"};
     const struct redlock_holder *holder = &view->holders[index];
     json_open(json, NULL, '{');
     value_json(key_of(view, index), holder, json);
-    json_text(json, "standing", standings[holder->standing]);
+    json_text(json, "standing", standing_name(view, index));
     json_number(json, "nodes", holder->nodes);
     json_number(json, "votes", holder->votes);
     json_seconds_if(json, "remaining", holder->remaining_ms >= 0, holder->remaining_ms * 1000);
@@ -576,8 +589,6 @@ static void nodes_put(const struct lock_view *view, unsigned nodes, struct print
 static void holder_row(const struct lock_view *view, unsigned index, unsigned place, unsigned nodes,
                        struct printer *out)
 {
-    static const char *const standings[] = {
-        [REDLOCK_HELD] = "held", [REDLOCK_HELD_MAYBE] = "unknown", [REDLOCK_LEFTOVER] = "leftover"};
     const struct redlock_holder *holder = &view->holders[index];
     struct buffer text = {0};
     if (out->is_json) {
@@ -588,7 +599,7 @@ static void holder_row(const struct lock_view *view, unsigned index, unsigned pl
     printer_row(out);
     printer_number(out, ">PLACE", NULL, place);
     printer_text(out, "HOLDER", NULL, buffer_text(&text));
-    printer_text(out, "STATE", NULL, standings[holder->standing]);
+    printer_text(out, "STATE", NULL, standing_name(view, index));
     printer_cell(out, "NODES", TABLE_PLAIN, "%u of %u", holder->nodes, nodes);
     printer_span(out, ">EXPIRES IN", NULL, holder->remaining_ms < 0 ? -1 : holder->remaining_ms * 1000);
     printer_number(out, ">TOKEN", NULL, holder->token != 0 ? (int64_t)holder->token : -1);
@@ -666,7 +677,7 @@ void lock_view_put(struct lock_view *view, struct printer *out)
     static const char *const sentences[] = {
         [LOCK_IS_FREE] = "is free",
         [LOCK_IS_HELD] = "is held",
-        [LOCK_IS_BLOCKED] = "is held by no lock, and nobody can lock it",
+        [LOCK_IS_BLOCKED] = "is blocked: nobody can lock it",
         [LOCK_IS_LEFTOVER] = "is held by nobody: what is left on a minority expires",
         [LOCK_IS_UNKNOWN] = "may be held: too few lock nodes answer, or vote, to tell"};
     struct redlock_group_view group = redlock_nodes_group(view->session.nodes);

@@ -46,7 +46,7 @@ struct lock_runner {
 enum lock_state {
     LOCK_IS_FREE,
     LOCK_IS_HELD,     /* a majority has one value */
-    LOCK_IS_BLOCKED,  /* nobody holds it, and nobody can: too many nodes have what is no lock */
+    LOCK_IS_BLOCKED,  /* nobody can have it: too many nodes have what is no lock, or has no end */
     LOCK_IS_LEFTOVER, /* a minority has values: nobody holds it */
     LOCK_IS_UNKNOWN,  /* too few nodes answered, or vote, to decide */
 };
