@@ -4,11 +4,11 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "base/process.h"
 
 #define PATIENCE_NS (30 * NS_PER_S)
 
@@ -140,7 +140,7 @@ static bool child_spawn(struct command_child *child, char *const *argv)
     posix_spawn_file_actions_destroy(&actions);
     posix_spawnattr_destroy(&attributes);
     if (is_started)
-        child->pidfd = (int)syscall(SYS_pidfd_open, child->pid, O_NONBLOCK);
+        child->pidfd = process_descriptor(child->pid);
     if (is_started && child->pidfd < 0) {
         child_kill(child);
         waitpid(child->pid, NULL, 0);

@@ -13,13 +13,13 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/buffer.h"
 #include "base/memory.h"
+#include "base/process.h"
 
 enum { EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127, PASSED_MAX = 64 };
 
@@ -589,7 +589,7 @@ static void end_ready(void *context, int events)
 /* Where the kernel gives no such descriptor, only a minder that is stopped does not report the end. */
 static void end_watch_start(struct guarded_command *command)
 {
-    command->end = (int)syscall(SYS_pidfd_open, command->pid, 0U);
+    command->end = process_descriptor(command->pid);
     if (command->end >= 0)
         command->end_watch = loop_watch_start(command->loop, command->end, LOOP_READABLE, end_ready, command);
 }

@@ -29,6 +29,7 @@
 
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/process.h"
 #include "worker/isolation/launcher.h"
 #include "worker/isolation/zygote_message.h"
 #include "worker/plugin/plugin_programs.h"
@@ -780,11 +781,6 @@ enum { ABOVE = 16, LINGER_LOOK_MS = 20, EXIT_NOT_READY = 1 };
 static const int64_t END_NS = 10 * NS_PER_S;
 static const int64_t END_WAIT_NS = 2 * NS_PER_S;
 
-static int pid_descriptor(pid_t pid)
-{
-    return (int)syscall(SYS_pidfd_open, pid, 0);
-}
-
 /* --- becoming one ------------------------------------------------------------------------------------------------- */
 
 static bool descriptor_place(int from, int place)
@@ -909,7 +905,7 @@ static pid_t zygote_fork(const struct zygote_options *options, int socket, int w
 
 bool zygote_start(struct zygote *zygote, const struct zygote_options *options, struct error *error)
 {
-    int ends[2], self = pid_descriptor(getpid());
+    int ends[2], self = process_descriptor(getpid());
     if (self < 0 || close_range(~0U, ~0U, 0) != 0) {
         if (self >= 0)
             close(self);
@@ -933,7 +929,7 @@ bool zygote_start(struct zygote *zygote, const struct zygote_options *options, s
 
 static bool end_await(pid_t pid)
 {
-    struct pollfd ended = {.fd = pid_descriptor(pid), .events = POLLIN};
+    struct pollfd ended = {.fd = process_descriptor(pid), .events = POLLIN};
     if (ended.fd < 0)
         return false;
     struct instant limit = instant_after(instant_now(), END_WAIT_NS);

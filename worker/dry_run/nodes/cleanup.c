@@ -8,11 +8,11 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/process.h"
 #include "worker/dry_run/nodes/name_space.h"
 #include "worker/servers/private_server.h"
 
@@ -126,7 +126,7 @@ static pid_t cleanup_fork(const struct cleanup_options *options, int owner)
 
 pid_t cleanup_start(const struct cleanup_options *options, struct error *error)
 {
-    int owner = (int)syscall(SYS_pidfd_open, getpid(), 0U);
+    int owner = process_descriptor(getpid());
     pid_t pid = owner >= 0 ? cleanup_fork(options, owner) : -1;
     if (pid < 0)
         error_set(error, "the process that cleans up after a kill cannot be started: %s", strerror(errno));

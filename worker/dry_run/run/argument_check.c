@@ -15,12 +15,12 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/process.h"
 
 enum { LOOK_MS = 500 };
 
@@ -96,7 +96,7 @@ _Noreturn static void checker_become(const struct argument_check *check, pid_t p
 static bool checker_watch(const struct argument_check *check, pid_t pid)
 {
     struct question *question = check->question;
-    struct pollfd end = {.fd = (int)syscall(SYS_pidfd_open, pid, 0U), .events = POLLIN};
+    struct pollfd end = {.fd = process_descriptor(pid), .events = POLLIN};
     uint64_t number = 0;
     struct instant since = instant_now();
     while (end.fd >= 0 && poll(&end, 1, LOOK_MS) <= 0) {
