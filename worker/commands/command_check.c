@@ -17,12 +17,12 @@
 #include "worker/config/config_print.h"
 #include "worker/nodes/node_probe.h"
 #include "worker/plugin/plugin.h"
-#include "worker/presence/announced_terms.h"
 #include "worker/plugin/plugin_programs.h"
+#include "worker/presence/announced_terms.h"
 #include "worker/print/human.h"
 #include "worker/print/printer.h"
-#include "worker/task/task_rules.h"
 #include "worker/startup_check.h"
+#include "worker/task/task_rules.h"
 
 struct check {
     struct origin origin;

@@ -1,14 +1,16 @@
 #include "worker/commands/manual.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "worker/commands/nodes.h"
 #include "worker/commands/origin.h"
 #include "worker/config/config_print.h"
 #include "worker/print/roff.h"
+#include "worker/print/terminal.h"
 #include "worker/print/version.h"
 
-enum { HELP_COLUMN = 28, PAGE_NAME_MAX = 64 };
+enum { WIDTH_LEAST = 60, WIDTH_MOST = 110, TERM_MOST = 34, PAGE_NAME_MAX = 64 };
 
 #define CONFIGURATION_PAGE "holdfast.conf.5"
 
@@ -48,13 +50,71 @@ static void forms_print(const struct option_row *row, struct buffer *out)
         buffer_format(out, "%s%s", option_value_is_optional(row) ? "" : " ", row->value);
 }
 
-static void row_print(const struct option_row *row, struct buffer *out)
+static void row_begin(const struct option_row *row, struct buffer *out)
 {
-    size_t start = out->length;
     buffer_append_text(out, row->letter != 0 ? "  " : "      ");
     forms_print(row, out);
-    int used = (int)(out->length - start);
-    buffer_format(out, "%*s  %s\n", used < HELP_COLUMN ? HELP_COLUMN - used : 0, "", row->help);
+}
+
+/* How wide what stands before the help of options is: as the widest of them, except for a few that are wider. */
+static size_t terms_width(struct option_walk walk)
+{
+    size_t widest = 0;
+    for (const struct option_row *row; (row = option_next(&walk)) != NULL;) {
+        struct buffer term = {0};
+        row_begin(row, &term);
+        widest = term.length > widest && term.length <= TERM_MOST ? term.length : widest;
+        buffer_fini(&term);
+    }
+    return widest;
+}
+
+/* Lays out words that begin in the column `used`, and on further lines in the column `indent`. */
+static size_t words_print(const char *text, size_t length, size_t used, size_t indent, size_t width, struct buffer *out)
+{
+    for (size_t at = 0, word; at < length; at += word) {
+        at += strspn(text + at, " ");
+        word = strcspn(text + at, " \n");
+        word = word < length - at ? word : length - at;
+        if (used > indent && used + 1 + word > width) {
+            buffer_format(out, "\n%*s", (int)indent, "");
+            used = indent;
+        }
+        if (used > indent)
+            buffer_append(out, " ", 1);
+        buffer_append(out, text + at, word);
+        used += word + (used > indent);
+    }
+    return used;
+}
+
+/* Paragraphs are filled; a line that begins with a space stays as it is. */
+static void text_print(const char *text, size_t width, struct buffer *out)
+{
+    size_t used = 0;
+    for (size_t length; *text != '\0'; text += length + (text[length] == '\n')) {
+        length = strcspn(text, "\n");
+        bool is_filled = length > 0 && text[0] != ' ';
+        if (!is_filled && used > 0)
+            buffer_append(out, "\n", 1);
+        if (is_filled)
+            used = words_print(text, length, used, 0, width, out);
+        else
+            buffer_format(out, "%.*s\n", (int)length, text);
+        used = is_filled ? used : 0;
+    }
+    if (used > 0)
+        buffer_append(out, "\n", 1);
+}
+
+static void row_print(const struct option_row *row, size_t column, size_t width, struct buffer *out)
+{
+    size_t start = out->length;
+    row_begin(row, out);
+    size_t used = out->length - start;
+    buffer_format(out, "%*s", (int)(used < column ? column - used : 0) + 2, "");
+    (void)words_print(row->help, strlen(row->help), column + 2, column + 2, width, out);
+    buffer_append(out, "\n", 1);
 }
 
 static void usage_words(const struct command *command, struct buffer *out)
@@ -69,16 +129,26 @@ void manual_print_usage(const struct command *command, struct buffer *out)
     usage_words(command, out);
 }
 
-enum { LIST_COLUMNS = 100 };
+/* That of the terminal, within bounds. */
+static size_t width_here(void)
+{
+    unsigned width = WIDTH_MOST, height;
+    if (isatty(STDOUT_FILENO))
+        terminal_size(&width, &height);
+    return width < WIDTH_LEAST ? WIDTH_LEAST : width > WIDTH_MOST ? WIDTH_MOST : width;
+}
 
 /* Options below a headline belong to many commands. The page of all of them explains these once, then names them. */
-static void command_print(const struct command *command, bool explains_shared, struct buffer *out)
+static void command_print(const struct command *command, bool explains_shared, size_t width, struct buffer *out)
 {
     struct option_walk walk = {.table = command->options};
     bool is_list = false; /* of names only */
     size_t line = 0;      /* where that of the names begins */
+    size_t column = terms_width(walk);
     manual_print_usage(command, out);
-    buffer_format(out, "\n%s\nOptions:\n", command->about);
+    buffer_append(out, "\n", 1);
+    text_print(command->about, width, out);
+    buffer_append_text(out, "\nOptions:\n");
     for (const struct option_row *row; (row = option_next(&walk)) != NULL;) {
         if (walk.headline != NULL) {
             const char *suffix = explains_shared ? ":\n" : " (see above):\n ";
@@ -87,10 +157,10 @@ static void command_print(const struct command *command, bool explains_shared, s
             line = out->length;
         }
         if (!is_list) {
-            row_print(row, out);
+            row_print(row, column, width, out);
             continue;
         }
-        if (out->length + strlen(row->name) > line + LIST_COLUMNS) {
+        if (out->length + strlen(row->name) > line + width - 3) {
             buffer_append_text(out, "\n ");
             line = out->length;
         }
@@ -103,7 +173,7 @@ static void command_print(const struct command *command, bool explains_shared, s
 
 void manual_print_command(const struct command *command, struct buffer *out)
 {
-    command_print(command, true, out);
+    command_print(command, true, width_here(), out);
 }
 
 static void table_print(const char *headline, const struct option_row *table, struct buffer *out)
@@ -111,7 +181,7 @@ static void table_print(const char *headline, const struct option_row *table, st
     struct option_walk walk = {.table = table, .has_begun = true}; /* without the row of --help */
     buffer_format(out, "\n%s:\n", headline);
     for (const struct option_row *row; (row = option_next(&walk)) != NULL;)
-        row_print(row, out);
+        row_print(row, terms_width((struct option_walk){.table = table, .has_begun = true}), WIDTH_MOST, out);
 }
 
 void manual_print_program(struct buffer *out)
@@ -142,7 +212,7 @@ void manual_print_markdown(struct buffer *out)
     buffer_append_text(out, "```\n");
     for (const struct command *const *command = command_list; *command != NULL; command++) {
         buffer_format(out, "\n## holdfast %s\n\n```\n", (*command)->name);
-        command_print(*command, false, out);
+        command_print(*command, false, WIDTH_MOST, out);
         buffer_append_text(out, "```\n");
     }
     buffer_append_text(out, "\nThis page is printed by `holdfast help --manual`; `make docs` brings it up to date.\n");
