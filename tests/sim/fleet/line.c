@@ -154,7 +154,7 @@ void fleet_line_moved(struct fleet_task *task, enum fleet_place from, const stru
     } else if (task->place == IN_RETRY || task->place == IN_DEAD || task->place == NOWHERE ||
                task->place == IN_SCHEDULE)
         task->rank = 0;
-    if (from == IN_CLAIM && (is_by(event, "give_back") || is_by(event, "operate_move")))
+    if (from == IN_CLAIM && (is_by(event, "give_back") || is_by(event, "leave") || is_by(event, "operate_move")))
         task->is_unordered = true;
     if (from == IN_CLAIM && is_by(event, "due") && fleet_is_quiet())
         play_violated("kept", "%s is taken from process %d, which is well", task->jid, (int)task->claimer);

@@ -88,17 +88,16 @@ static const struct process *planter_of(const struct node *node, const struct lo
     return is_its ? owner->client->process : NULL;
 }
 
-bool lock_judge_stands_still(const struct process *process)
+bool lock_judge_lags(const struct node *node, const struct process *process)
 {
-    return process->is_paused || instant_before(world_time(), process->free_at);
+    return node->slow_ns > 0 || process->is_paused || instant_before(world_time(), process->free_at);
 }
 
 /* The key is unchanged. Its writer has a connection, because its script arrived. */
 static void stay_judge(const struct node *node, unsigned resource, struct key *key, const struct server_event *event)
 {
     bool is_needed = key->planter == NULL || !key->planter->is_alive || lock_user_of_value(text_of(key->value)) != NULL;
-    if (is_needed || event->script == NULL || key->planter->host != node->client ||
-        lock_judge_stands_still(key->planter))
+    if (is_needed || event->script == NULL || key->planter->host != node->client || lock_judge_lags(node, key->planter))
         return;
     play_count("keys nobody needs", key->heard_at.ns == 0);
     if (key->heard_at.ns == 0)

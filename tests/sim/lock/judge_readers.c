@@ -151,8 +151,7 @@ static void intent_stay_judge(struct intent *had, const struct node *node, unsig
 {
     const struct lock_user *writer = lock_user_of_value(text_of(had->value));
     bool is_needed = had->planter == NULL || !had->planter->is_alive || (writer != NULL && writer->resources != 0);
-    if (is_needed || event->script == NULL || had->planter->host != node->client ||
-        lock_judge_stands_still(had->planter))
+    if (is_needed || event->script == NULL || had->planter->host != node->client || lock_judge_lags(node, had->planter))
         return;
     play_count("intents nobody needs", had->heard_at.ns == 0);
     if (had->heard_at.ns == 0)

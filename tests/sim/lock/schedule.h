@@ -181,8 +181,8 @@ const struct value *lock_named_on(const struct node *node, const char *name);
 unsigned lock_judge_executed(unsigned index, const struct server_event *event);
 /* A script has given the user again what it has there. */
 void lock_judge_given(struct lock_user *user, unsigned index, unsigned resource, const struct server_event *event);
-/* What arrives of it was sent before, and what it knows by now it says later. */
-bool lock_judge_stands_still(const struct process *process);
+/* The node executes what the process sent long ago, or the process says later what it has decided by now. */
+bool lock_judge_lags(const struct node *node, const struct process *process);
 void lock_judge_forget_node(unsigned index); /* its keys were changed by hand, or another server has its place */
 
 /* lock/judge_readers.c. What the node has is that of readers. */

@@ -398,6 +398,8 @@ static void process_goes_on(struct process *process)
 /* A process that has seen a later time already must not see it again. */
 static void clock_rate(struct move *move, struct host *host)
 {
+    if (host->is_frozen)
+        return;
     for (struct list *link = host->processes.next; link != &host->processes; link = link->next)
         if (instant_before(world_time(), list_owner(link, struct process, link)->free_at))
             return;

@@ -169,9 +169,10 @@ void host_step_wall(struct host *host, int64_t ns)
 
 void host_stood(struct host *host, int64_t ns)
 {
+    int64_t shown_ns = ns + (int64_t)((__int128)ns * host->rate_ppb / PPB); /* that its clocks have not gone on by */
     host_begin_again(host);
-    host->boot_ns -= ns;
-    host->wall_ns -= ns;
+    host->boot_ns -= shown_ns;
+    host->wall_ns -= shown_ns;
     host->stood_ns += ns;
 }
 
