@@ -339,4 +339,60 @@ TEST_WITH(a_server_that_fell_back_to_an_older_memory_has_no_vote, client_begin, 
     expect_third(TRUST_VOTES, TRUST_FINE);
 }
 
+/* --- a key that is given again ------------------------------------------------------------------------------------ */
+
+#define HOLD_TTL_NS (2 * NS_PER_S)
+
+static void holder_main(void *argument)
+{
+    (void)argument;
+    const char *name = "r";
+    struct redlock_held *held = NULL;
+    struct redlock_client *user = redlock_client_open(three_nodes(), NULL, 0);
+    struct redlock_request request = {.resources = &name, .resource_count = 1};
+    struct redlock_terms terms = {.ttl_ms = HOLD_TTL_NS / NS_PER_MS};
+    assert_int_equal(redlock_client_acquire(user, &terms, &request, &held, NULL, 0), REDLOCK_ACQUIRED);
+    process_sleep(INT64_C(3600) * NS_PER_S);
+}
+
+static int64_t key_expires_ms(struct node *node)
+{
+    const struct value *key = keyspace_peek(server_keyspace(node->server), text_of("r"), node_now_us(node));
+    return key != NULL ? key->expires_ms : 0;
+}
+
+static void await_extension(void)
+{
+    int64_t before_ms = key_expires_ms(nodes[0]);
+    while (key_expires_ms(nodes[0]) == before_ms)
+        run_for(100 * NS_PER_US);
+}
+
+/* The third did not have it, because it was away, and then because somebody deleted it. The second time the call is on
+ * its way when the node begins to stand still, and is executed when its holder is long dead. */
+TEST_WITH(a_key_is_given_again_in_time_or_not_at_all, client_begin, NULL)
+{
+    struct host *host = host_create("holder");
+    node_pause(nodes[2]);
+    struct process *holder = process_start(host, "holder", holder_main, NULL);
+    await_extension();
+    node_resume(nodes[2]);
+    run_for(2 * HOLD_TTL_NS);
+    assert_true(key_expires_ms(nodes[2]) > 0);
+    struct keyspace *space = server_keyspace(nodes[2]->server);
+    keyspace_remove(space, keyspace_find(space, text_of("r")));
+    network_path(host, nodes[2]->host)->least_ns = network_path(host, nodes[2]->host)->most_ns = 5 * NS_PER_MS;
+    await_extension();
+    run_for(100 * NS_PER_MS);
+    assert_int_equal(key_expires_ms(nodes[2]), 0);
+    await_extension();
+    node_pause(nodes[2]);
+    run_for(NS_PER_MS * 100);
+    process_kill(holder, true);
+    run_for(2 * HOLD_TTL_NS);
+    node_resume(nodes[2]);
+    run_for(NS_PER_S);
+    assert_int_equal(key_expires_ms(nodes[2]), 0);
+}
+
 RUN_TESTS

@@ -1,6 +1,7 @@
 /* Operators, with the calls of redlock_nodes.h: they make the group, heal it, replace a node, look, and take a lock
  * away by hand. And the moves of an address, and memberships that are torn. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -9,6 +10,8 @@
 #include "tests/sim/world/trouble.h"
 
 #define schedule lock_schedule
+
+#define HEAL_MAX_NS (20 * NS_PER_S)
 
 enum { MOVES_MAX = 8 }; /* each has its own host */
 
@@ -50,24 +53,49 @@ bool lock_is_operated(void)
     return schedule.is_replacing || schedule.healed_at.ns == INSTANT_NEVER.ns;
 }
 
-/* The first pause for that reason counts. */
-static bool settling_note(void *context, const char *what, int64_t left_ms)
+struct healing {
+    struct redlock_nodes *unsettled; /* NULL = a pause for that reason was seen */
+    struct instant end;              /* the operator interrupts it */
+};
+
+static bool healing_goes_on(void *context, const char *what, int64_t left_ms)
 {
-    struct redlock_nodes **nodes = context;
+    struct healing *healing = context;
     (void)what, (void)left_ms;
-    if (*nodes == NULL || strstr(redlock_nodes_reason(*nodes), "changes of the group met") == NULL)
-        return true;
-    play_count("settled changes that met", 1);
-    *nodes = NULL;
-    return true;
+    bool settles = healing->unsettled != NULL &&
+                   strstr(redlock_nodes_reason(healing->unsettled), "changes of the group met") != NULL;
+    play_count("settled changes that met", settles);
+    if (settles)
+        healing->unsettled = NULL;
+    return instant_before(world_time(), healing->end);
+}
+
+/* For as long as it says that it needs. Others may be in its way. */
+static enum redlock_nodes_end heal_in_time(struct redlock_nodes *nodes)
+{
+    static const char naming[] = "does not add up: let one wait for ";
+    enum redlock_nodes_end end = redlock_nodes_heal(nodes, NULL, 1);
+    for (unsigned i = 0; i < schedule.node_count && end == REDLOCK_NODES_WAITING; i++) {
+        const char *needed = strstr(redlock_nodes_reason(nodes), naming);
+        if (needed == NULL)
+            return redlock_nodes_heal(nodes, NULL, INT64_MAX);
+        play_count("healed with a limit", 1);
+        end = redlock_nodes_heal(nodes, NULL, MS_PER_S * strtol(needed + strlen(naming), NULL, 10));
+    }
+    return end;
 }
 
 static void heal_main(void *argument)
 {
     (void)argument;
-    struct redlock_nodes *nodes = nodes_open(), *unsettled = nodes;
-    redlock_nodes_watch(nodes, settling_note, &unsettled);
-    enum redlock_nodes_end end = redlock_nodes_heal(nodes, NULL, INT64_MAX);
+    struct redlock_nodes *nodes = nodes_open();
+    struct healing healing = {.unsettled = nodes, .end = INSTANT_NEVER};
+    struct chance *chance = world_chance();
+    if (!schedule.is_calm && chance_pick(chance, 2) == 0)
+        healing.end = instant_after(world_time(), chance_scale(chance, NS_PER_MS, HEAL_MAX_NS));
+    redlock_nodes_watch(nodes, healing_goes_on, &healing);
+    bool has_limit = chance_pick(chance, 2) == 0;
+    enum redlock_nodes_end end = has_limit ? heal_in_time(nodes) : redlock_nodes_heal(nodes, NULL, INT64_MAX);
     schedule.healed_at = world_time();
     world_tell("healed: %d %s", (int)end, redlock_nodes_reason(nodes));
     redlock_nodes_close(nodes);
