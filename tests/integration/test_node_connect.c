@@ -21,6 +21,18 @@ TEST(test_a_server_that_repeats_the_password_in_its_error)
     assert_lacks(probe.reason, "s3cret");
 }
 
+TEST(test_a_server_without_scripts)
+{
+    static const struct redis_script script = {
+        .name = "one", .sha1 = "e0e1f9fabfc9d4800c877a703b823ac0578ff8db", .source = "return 1", .length = 8};
+    static const struct redis_script *const scripts[] = {&script};
+    start_server(&(struct redis_server_options){.config = "rename-command SCRIPT \"\"\n"});
+    struct redis_node_options options = options_for_server();
+    options.scripts = scripts;
+    options.script_count = 1;
+    assert_never_up(&options, "refused to run Lua scripts, and every node has to run them");
+}
+
 /* --- what the connection is --------------------------------------------------------------------------------- */
 
 TEST(test_database_and_client_name)

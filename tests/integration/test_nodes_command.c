@@ -106,10 +106,21 @@ TEST(keys_are_in_the_way)
     assert_unmarked(0);
 }
 
+static bool is_cluster_up(struct redis_server *member)
+{
+    char *state = redis_server_command(member, "CLUSTER INFO");
+    bool is_up = strstr(state, "cluster_state:ok") != NULL;
+    free(state);
+    return is_up;
+}
+
 TEST(members_of_a_cluster_are_refused)
 {
     struct redis_server *member = redis_server_start(&(struct redis_server_options){.config = "cluster-enabled yes\n"});
     config_members(port_of(0), port_of(1), redis_server_port(member));
+    /* one that has no slots refuses each key by itself */
+    free(redis_server_command(member, "CLUSTER ADDSLOTSRANGE 0 16383"));
+    test_await(is_cluster_up(member));
     nodes("init");
     assert_refused(1, "lock3: cannot be asked: it is part of a Redis Cluster; the nodes have to be single masters");
     assert_unmarked(0);
