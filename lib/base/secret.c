@@ -33,7 +33,9 @@ bool secret_facts(const struct stat *facts, const char *path, struct error *erro
         return error_set(error, "%s: belongs to user %u, and to be trusted it has to belong to this user or root", path,
                          (unsigned)facts->st_uid);
     if ((facts->st_mode & others) != 0)
-        return error_set(error, "%s: others than its owner have access to this password (mode %03o); chmod 600 it",
+        return error_set(error,
+                         "%s: others than its owner have access to this password (mode %03o); chmod 600 it, or 440 "
+                         "if it is root's with a group of this process",
                          path, (unsigned)facts->st_mode & 0777);
     return true;
 }

@@ -24,7 +24,7 @@
          .help = "The user to authenticate as. Default: the password alone is sent."},                                 \
         {KEY("password_file", CONFIG_PATH, password_file, NULL, 0, 4095), .example = "/etc/holdfast/password",         \
          .help = "File with the password in its first line, read for each connection; only its owner may have access " \
-                 "to it (chmod 600)."},                                                                                \
+                 "to it (chmod 600), and to one of root also a group of this process (chmod 440)."},                   \
         {KEY("password_env", CONFIG_TEXT, password_env, NULL, 0, 255), .example = "REDIS_PASSWORD",                    \
          .help = "Environment variable with the password, instead of a file."},                                        \
         {KEY("tls", CONFIG_FLAG, tls, "false", 0, 0),                                                                  \
@@ -148,8 +148,8 @@ static const struct config_key config_http_keys[] = {
              "second process has the next port, or the path with .2 behind it, and so on. Default: none."},
     {KEY("token_file", CONFIG_PATH, token_file, NULL, 0, 4095), .example = "/etc/holdfast/http-token",
      .help = "File with the token (16 characters or more) in its first line, which requests have to bring "
-             "(Authorization: Bearer TOKEN); only "
-             "its owner may have access to it. Needed if other machines can reach an address. Read again by a reload."},
+             "(Authorization: Bearer TOKEN); private as a password_file. Needed if other machines can reach an "
+             "address. Read again by a reload."},
     {.name = NULL},
 };
 #undef FIELD
