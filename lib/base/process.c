@@ -1,5 +1,6 @@
 #include "base/process.h"
 
+#include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -7,4 +8,10 @@
 int process_descriptor(pid_t pid)
 {
     return (int)syscall(SYS_pidfd_open, pid, 0U);
+}
+
+bool process_ignores(int signal)
+{
+    struct sigaction action;
+    return sigaction(signal, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
 }

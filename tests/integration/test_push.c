@@ -427,7 +427,7 @@ TEST(test_lines_are_pushed_as_they_come)
     assert_contains(result.out, "3 tasks pushed");
 }
 
-TEST(test_an_interrupt_is_accounted_for)
+static void assert_accounted_for(int number)
 {
     int fds[2];
     const char *arguments[ARGUMENTS_MAX];
@@ -436,13 +436,23 @@ TEST(test_an_interrupt_is_accounted_for)
     struct program program = program_start(arguments, fds[0]);
     assert_int_equal(write(fds[1], "[1]\n[2]\n", 8), 8);
     test_await(queue_probe_number(server, "LLEN queue:default") == 2);
-    kill(program.pid, SIGINT);
+    kill(program.pid, number);
     result = program_wait(&program);
     close(fds[1]);
     assert_exit(1);
-    assert_contains(result.error, "interrupted");
+    assert_contains(result.error, number == SIGINT ? "interrupted" : "told to stop");
     assert_contains(result.error, "nothing after line 2 was pushed");
     assert_contains(result.out, "2 tasks pushed");
+}
+
+TEST(an_interrupt_is_accounted_for)
+{
+    assert_accounted_for(SIGINT);
+}
+
+TEST(a_terminal_that_is_closed_is_accounted_for)
+{
+    assert_accounted_for(SIGHUP);
 }
 
 RUN_GROUP(one_server_set_up, one_server_tear_down, push_set_up, push_tear_down)

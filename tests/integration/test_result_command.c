@@ -180,6 +180,20 @@ TEST(waiting_can_be_interrupted)
     program_result_free(&ended);
 }
 
+/* As in the background of a script, whose Ctrl-C is not meant for it. */
+TEST(what_the_caller_ignores_interrupts_no_waiting)
+{
+    given("ZADD schedule 9000000000 " TASK("j1", ""));
+    signal(SIGINT, SIG_IGN);
+    struct program program = waiting_start("--wait");
+    signal(SIGINT, SIG_DFL);
+    await_looks(2);
+    assert_int_equal(kill(program.pid, SIGINT), 0);
+    await_looks(4);
+    given("DEL schedule");
+    assert_ends(&program, NONE_TO_COME, "", "no result");
+}
+
 /* The places are not walked through with every look. */
 TEST(waiting_costs_little)
 {

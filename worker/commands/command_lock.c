@@ -13,6 +13,7 @@
 
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/process.h"
 #include "redlock/redlock_loop.h"
 #include "worker/commands/line_output.h"
 #include "worker/commands/lock_view.h"
@@ -477,13 +478,6 @@ static void command_ready(void *context)
 
 /* --- the run ------------------------------------------------------------------------------------------------------ */
 
-/* By the caller (nohup). */
-static bool is_ignored(int number)
-{
-    struct sigaction action;
-    return sigaction(number, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
-}
-
 static bool parts_open(struct lock_command *self)
 {
     static const int heard[HOLD_SIGNALS] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
@@ -502,7 +496,7 @@ static bool parts_open(struct lock_command *self)
         return false;
     }
     for (int i = 0; i < HOLD_SIGNALS && self->holds; i++)
-        if (!is_ignored(heard[i]))
+        if (!process_ignores(heard[i]))
             self->signals[i] = loop_signal_start(self->loop, heard[i], hold_interrupted, self);
     if (self->holds)
         input_open(self);

@@ -27,6 +27,7 @@
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/memory.h"
+#include "base/process.h"
 #include "base/quantity.h"
 #include "queue/holdfast.h"
 #include "queue/push.h"
@@ -153,7 +154,7 @@ static int arguments_take(struct push_command *command, char **arguments, int co
     return EXIT_CODE_OK;
 }
 
-enum { COMPLAINTS_MAX = 20 };
+enum { COMPLAINTS_MAX = 20, SIGNALS = 3 };
 
 struct pusher {
     const struct push_command *command;
@@ -161,7 +162,7 @@ struct pusher {
     struct hf_producer *producer; /* NULL in a dry run, like the stream */
     struct hf_stream *stream;
     struct line_source *source;
-    struct loop_signal *signals[2];
+    struct loop_signal *signals[SIGNALS];
     struct progress progress;
     uint64_t input_size; /* of a regular file; 0 = not known */
     struct instant started;
@@ -441,13 +442,15 @@ static void input_ready(void *context)
 
 static bool begin(struct pusher *pusher, struct error *error)
 {
+    static const int heard[SIGNALS] = {SIGINT, SIGTERM, SIGHUP};
     const struct push_command *command = pusher->command;
     struct stat status;
     pusher->loop = loop_create(error);
     if (pusher->loop == NULL)
         return false;
-    pusher->signals[0] = loop_signal_start(pusher->loop, SIGINT, interrupted, pusher);
-    pusher->signals[1] = loop_signal_start(pusher->loop, SIGTERM, interrupted, pusher);
+    for (int i = 0; i < SIGNALS; i++)
+        if (!process_ignores(heard[i]))
+            pusher->signals[i] = loop_signal_start(pusher->loop, heard[i], interrupted, pusher);
     if (!stream_open(pusher, error))
         return false;
     if (command->single != NULL)
@@ -466,8 +469,9 @@ static void end(struct pusher *pusher)
     if (pusher->stream != NULL)
         hf_stream_close(pusher->stream);
     hf_producer_destroy(pusher->producer);
-    for (int i = 0; pusher->loop != NULL && i < 2; i++)
-        loop_signal_stop(pusher->signals[i]);
+    for (int i = 0; i < SIGNALS; i++)
+        if (pusher->signals[i] != NULL)
+            loop_signal_stop(pusher->signals[i]);
     if (pusher->loop != NULL)
         loop_destroy(pusher->loop);
     if (pusher->source != NULL)

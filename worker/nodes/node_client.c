@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/memory.h"
+#include "base/process.h"
 #include "queue/answer_window.h"
 #include "redis/node.h"
 #include "worker/config/node_options.h"
@@ -270,7 +271,8 @@ static void interrupted(void *context, int number)
 static void signals_start(struct node_client *client, unsigned count)
 {
     for (unsigned i = 0; i < count; i++)
-        client->signals[i] = loop_signal_start(client->loop, end_signals[i], interrupted, client);
+        if (!process_ignores(end_signals[i]))
+            client->signals[i] = loop_signal_start(client->loop, end_signals[i], interrupted, client);
 }
 
 /* What came too late to end the run does to the process what it does to any: no signal is lost between the two. The
