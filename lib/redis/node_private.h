@@ -172,9 +172,9 @@ void node_lose(struct redis_node *node, const char *format, ...) PRINTF_LIKE(2, 
 /* The same of a server that cannot be a node however often it is asked, as `error` with this text says: it is tried
  * again rarely. */
 void node_lose_unfit(struct redis_node *node, enum redis_error error, const char *text);
-/* The connection is up for at least the longest pause between attempts. A server that ends each connection soon, because
- * its answers are too large, or as a replica that hides its role or a master that lacks replicas, would be connected to
- * in a tight loop. */
+/* The connection is up for at least the longest pause between attempts. A server that ends each connection soon,
+ * because its answers are too large, or as a replica that hides its role or a master that lacks replicas, would be
+ * connected to in a tight loop. */
 bool node_has_lasted(const struct redis_node *node);
 /* Disconnects without a failure: the next step of the attempt begins in the next turn. */
 void node_step(struct redis_node *node);
