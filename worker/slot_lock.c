@@ -20,6 +20,7 @@
 #define SOON_MAX_NS      (50 * NS_PER_MS)
 #define ASKING_LOOK_NS   (200 * NS_PER_MS)
 #define SHARE_LOOK_NS    (1 * NS_PER_S)
+#define PATIENCE_MAX_NS  (10 * NS_PER_S)
 enum { OWNER_JID_MAX = 40 };
 
 /* --- what the process has ----------------------------------------------------------------------------------------- */
@@ -68,13 +69,30 @@ static int64_t taken_near_ns(const struct worker *worker, const char *list)
     return SOON_MAX_NS + random_between(0, ASKING_LOOK_NS);
 }
 
+/* How long a task of several resources waits for its lock in its slot; 0 = it is parked. Woken by the end of one holder
+ * after the other, it may never find all of them free. A lock that waits keeps its turn of all, in this process and at
+ * the nodes. That keeps a runner, and others from what is free: so one task of a process waits, each for a quarter of
+ * its time, and not at first. */
+static int64_t patience_ns(const struct slot *slot)
+{
+    const struct worker *worker = slot->worker;
+    bool may_wait = slot->waiting.resource_count > 1 && slot->envelope.parked_at.us != 0 && !slot->is_successor &&
+                    slot->rules.on_conflict == CONFIG_CONFLICT_PARK &&
+                    (worker->patient == NULL || worker->patient == slot);
+    if (!may_wait)
+        return 0;
+    int64_t ttl_ns = ns_from_ms(worker->terms.ttl_ms), most_ns = ttl_ns < PATIENCE_MAX_NS ? ttl_ns : PATIENCE_MAX_NS;
+    int64_t waited_ns = (wall_now().us - slot->envelope.parked_at.us) * NS_PER_US;
+    return waited_ns / most_ns % 4 == 1 ? most_ns : 0;
+}
+
 bool slot_must_wait(struct slot *slot)
 {
     struct worker *worker = slot->worker;
     struct instant now = loop_now(worker->loop);
     int64_t own_us = queue_seen_us(worker->queue, slot->number);
     struct contention_held held;
-    if (slot->is_successor)
+    if (slot->is_successor || patience_ns(slot) > 0)
         return false;
     if (slot->was_deserted) {
         wait_plan(slot, slot->waiting.names[0], random_between(SOON_MIN_NS, SOON_MAX_NS), own_us);
@@ -134,8 +152,15 @@ static void acquisition_count(const struct slot *slot, const struct redlock_even
     report_lock_wait(&slot->worker->report, event, slot->resources.names[0]);
 }
 
+static void patience_end(struct slot *slot)
+{
+    if (slot->worker->patient == slot)
+        slot->worker->patient = NULL;
+}
+
 void slot_lock_taken(struct slot *slot, const struct redlock_event *event)
 {
+    patience_end(slot);
     uint64_t token = redlock_lock_token(slot->lock);
     if (token != 0)
         *decimal_write(slot->job.fence, token) = '\0';
@@ -236,6 +261,7 @@ enum flow_refusal slot_lock_refused(struct slot *slot, const struct redlock_even
 {
     struct worker *worker = slot->worker;
     bool was_successor = slot->is_successor;
+    patience_end(slot);
     enum flow_refusal refusal =
         was_successor && event->answer == REDLOCK_BUSY ? FLOW_UNDECIDED : refusal_of(event->answer);
     if (was_successor && !slot->is_sent_back) /* else nothing was freed, or who freed it says so */
@@ -289,10 +315,14 @@ void slot_lock_take(struct slot *slot,
     terms.unfenced = slot->rules.unfenced;
     names_take(slot);
     slot_observe_asking(slot);
-    slot->lock = redlock_lock_create(slot->worker->locks, &terms, told, slot);
     /* What is parked costs nothing, and is woken at the right moment. */
     unsigned place = slot->is_successor ? redlock_lock_place(slot->partner->lock) : 0;
-    bool is_parked_when_busy = !slot->is_successor && slot->flow.task.on_conflict == FLOW_CONFLICT_PARK;
+    terms.wait_ms = ms_from_ns(patience_ns(slot));
+    if (terms.wait_ms > 0)
+        slot->worker->patient = slot;
+    bool is_parked_when_busy =
+        !slot->is_successor && slot->flow.task.on_conflict == FLOW_CONFLICT_PARK && terms.wait_ms == 0;
+    slot->lock = redlock_lock_create(slot->worker->locks, &terms, told, slot);
     bool taken = redlock_lock_acquire(slot->lock, &(struct redlock_request){.resources = slot->resources.names,
                                                                             .resource_count = slot->resources.count,
                                                                             .owner = slot->owner,

@@ -41,6 +41,7 @@ struct worker {
     struct thread_pool *pool;
     struct slot *slots;
     unsigned slot_count, runner_count; /* two slots a runner */
+    struct slot *patient;              /* waits for its lock (slot_lock.c); NULL = none does */
     const char **class_names;          /* that the plugins serve */
     unsigned class_count;
     struct list serials;

@@ -74,6 +74,34 @@ TEST(who_waits_for_a_lock_that_stays_begins_when_it_is_over)
     assert_ends(EXIT_CODE_OK, stop(), 0);
 }
 
+/* Of each of three resources some task always runs, and more wait. */
+TEST(a_task_of_several_resources_is_not_starved_by_those_of_one)
+{
+    enum { NAMES = 3, BACKLOG = 4, HOLD_MS = 100, MOST_MS = 60000 };
+    unsigned pushed = 0;
+    struct instant asked = {0};
+    work(&(struct setting){.threads = 8});
+    while (told_times("handler begins all") == 0 &&
+           (asked.ns == 0 || instant_since(asked, world_time()) < MOST_MS * NS_PER_MS)) {
+        for (unsigned ended = told_times("handler ends s"); pushed < ended + NAMES * BACKLOG; pushed++) {
+            char jid[16], hold[16], resource[24];
+            unsigned hold_ms =
+                pushed < NAMES ? HOLD_MS * (pushed + 1) / NAMES : HOLD_MS; /* they end one after the other */
+            snprintf(jid, sizeof jid, "s%u", pushed);
+            snprintf(hold, sizeof hold, "[%u]", hold_ms);
+            snprintf(resource, sizeof resource, ",\"resource\":\"r%u\"", pushed % NAMES);
+            push(jid, "act", hold, resource);
+        }
+        if (pushed > 3 * NAMES * BACKLOG && asked.ns == 0) {
+            push("all", "act", "[10]", ",\"resource\":[\"r0\",\"r1\",\"r2\"]");
+            asked = world_time();
+        }
+        run_for(STEP_NS);
+    }
+    assert_int_equal(told_times("handler begins all"), 1);
+    assert_ends(EXIT_CODE_OK, stop(), 0);
+}
+
 /* Its record has to bring it back to where it came from. */
 TEST(a_parked_task_comes_back_to_its_queue)
 {
