@@ -69,7 +69,7 @@ static void old_value_add(struct batch *batch, const struct redlock_lock *lock)
 
 static void key_add(struct batch *batch, const struct redlock_lock *lock, unsigned index)
 {
-    struct key_span key = lock_key(lock, index);
+    struct key_span key = batch->kind == BATCH_INTENT ? lock_turn_key(lock, index) : lock_key(lock, index);
     redis_request_bytes(&batch->keys, key.bytes, key.length);
     if (batch->kind == BATCH_INTENT && index == 0)
         redis_request_bytes(&batch->values, lock->intent, lock->intent_length);
@@ -106,10 +106,13 @@ void batch_codec_add(struct batch *batch, const struct redlock_lock *lock)
 void batch_codec_add_withdrawal(struct batch *batch, const struct redlock_lock *lock, bool is_told)
 {
     for (unsigned i = 0; i < lock->key_count; i++) {
-        struct key_span key = lock_key(lock, i);
+        char channel[NOTIFICATIONS_CHANNEL_MAX] = "";
+        struct key_span key = lock_turn_key(lock, i);
         redis_request_bytes(&batch->keys, key.bytes, key.length);
         redis_request_bytes(&batch->values, lock->intent, lock->intent_length);
-        channel_add(batch, is_told ? lock : NULL, i, batch->key_count + i);
+        if (is_told)
+            notifications_channel(lock->group->notifications, key.bytes, key.length, channel);
+        redis_request_text(&batch->others, channel);
     }
 }
 
@@ -149,6 +152,7 @@ static const struct redis_script *shared_script_of(const struct batch *batch)
     case BATCH_GRANT_ALL:
         return &redlock_script_shared_grant;
     case BATCH_INTENT:
+        return &redlock_script_intent;
     case BATCH_GRANT:
     case BATCH_KINDS:
         break;
@@ -418,7 +422,7 @@ static const char *owner_in(const char *value)
     if (strcmp(value, READERS_VALUE) == 0)
         return "readers";
     if (strcmp(value, INTENT_VALUE) == 0)
-        return "a writer that waits";
+        return "one that waits";
     return other_clients_wrote(value) ? value : value + 2 * VALUE_RANDOM_BYTES + 1;
 }
 
@@ -460,6 +464,8 @@ static enum lease_vote refusal_read(struct redlock_lock *lock, unsigned node, co
     char *end = NULL;
     long long pttl = strtoll(word->text, &end, 10);
     unsigned long key = *end == '@' ? strtoul(end + 1, &end, 10) : 0;
+    bool is_later_place = *end == 'p';
+    end += is_later_place;
     refused_at(lock, key);
     if (word->sign == '!' || pttl == -1)
         name_clash_tell(lock, node, word->sign != '!');
@@ -470,6 +476,7 @@ static enum lease_vote refusal_read(struct redlock_lock *lock, unsigned node, co
     if (pttl == 0)
         pttl = 1; /* less than that is left, which is not unknown */
     refused_by(lock, value, pttl < 0 ? -1 : (pttl < REMAINING_MAX_MS ? pttl : REMAINING_MAX_MS) * NS_PER_MS);
+    lock->meets_places |= is_later_place;
     if (strcmp(value, READERS_VALUE) == 0) {
         lock->readers_at |= set_of(node);
     } else if (owner_in(value) == value) {

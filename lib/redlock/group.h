@@ -20,6 +20,20 @@
  * and a fresh attempt never meets the value of the attempt before it (E4). On one node all of them go through the same
  * connection, so a release can never overtake the grant that it undoes (E2).
  *
+ * Who goes first. Of the locks of this process that want a key, one has its turn, and the others stand in its line
+ * (local_waiters.h). Only that one asks the nodes, and readers do, who stand in no line. If it is refused and asks
+ * again, it may leave an intent on all nodes (scripts/intent.lua), which keeps its turn from other processes:
+ *
+ *   of one key, or of a place      new readers are refused, if readers are in its way
+ *   of several keys ("+")          all others are refused: it needs them free at one moment
+ *   of readers of several keys,    all but readers are refused, for the same reason. They ask again within a second,
+ *   or of all places ("*")         because they hear of no place but the first
+ *
+ * Of two with a sign the older goes first, on every node. An intent is withdrawn by a lock that gives up, and when it
+ * is released. Otherwise it ends REDLOCK_TURN_NS after the ttl, as it was when the lock asked last, of the last of its
+ * keys. So a process that dies or stands still costs the others that, once: at most 60.2 s, and for "*" at least 1.2.
+ * Clients of other libraries leave no intent; they are given time (other_clients.h).
+ *
  * The allocator never gets a lock back while its group lives: batches refer to locks by (pointer, round), and
  * a round is never used twice, so a late answer finds a lock that ignores it. */
 #ifndef REDLOCK_GROUP_H
@@ -69,7 +83,7 @@ struct group_node {
 
 /* In the order in which they leave at the end of a turn. */
 enum batch_kind {
-    BATCH_INTENT, /* one lock that waits and keeps its turn; a release may withdraw it */
+    BATCH_INTENT, /* of one lock; a release may withdraw it */
     BATCH_RELEASE,
     BATCH_LINGER,
     BATCH_EXTEND,
@@ -215,6 +229,7 @@ struct redlock_lock {
     char holder[REDLOCK_OWNER_BYTES_MAX + 1]; /* the owner that refused in this attempt, "" = unknown */
     node_set others_at;                       /* a client of another kind refused in this attempt, */
     node_set readers_at;                      /* readers did */
+    bool meets_places;                        /* the same: a reader met the holder of a later place */
     unsigned refused_key;                     /* index of the key that was taken */
     int64_t remaining_ns;                     /* the longest that a node reported in this attempt; 0 = unknown */
     struct instant told_at;
@@ -226,9 +241,9 @@ struct redlock_lock {
     size_t owner_length;
     char value[VALUE_BYTES_MAX];
     size_t value_length;
-    char intent[VALUE_BYTES_MAX]; /* of a writer that waits: what keeps others out */
+    char intent[VALUE_BYTES_MAX]; /* what keeps its turn at the nodes */
     size_t intent_length;         /* 0 = nothing was sent */
-    bool keeps_all;               /* it is for several resources, and keeps everybody out */
+    bool keeps_all;               /* it keeps everybody out ("+") */
 };
 
 /* A held lock passes to the next one of the same process (swap.h): everything needed to undo the old value. Both locks
@@ -329,6 +344,9 @@ struct local_waiter *lock_place_owner(const struct redlock_lock *lock, unsigned 
 struct local_waiter *lock_line_first(const struct redlock_lock *lock, unsigned index);
 /* Valid until the next call with place 1, which has to be the first call. */
 struct key_span lock_place_key(struct redlock_lock *lock, unsigned place);
+/* The key under which it keeps a turn: of a place that of the resource, whose readers are in its way. Valid until the
+ * next call. */
+struct key_span lock_turn_key(const struct redlock_lock *lock, unsigned index);
 void lock_places_dispose(struct redlock_lock *lock);
 
 static inline bool lock_has_limit(const struct redlock_lock *lock)
@@ -355,7 +373,7 @@ void lock_wait_dispose(struct redlock_lock *lock);
 void lock_wait_begin(struct redlock_lock *lock);
 /* An attempt was refused, and another will follow: decides when to start it. */
 void lock_wait_plan(struct redlock_lock *lock);
-/* Readers refused it, and it will ask again: they leave it a turn. */
+/* It was refused and will ask again: leaves its intent, if it may starve otherwise. */
 void lock_wait_keeps_turn(struct redlock_lock *lock);
 void lock_wait_won(struct redlock_lock *lock);
 /* The lock is given up, but its keys stay for linger_ns: the other locks wait for that long. */

@@ -488,7 +488,7 @@ static void attempt_begin(struct redlock_lock *lock)
     lock->remaining_ns = 0;
     lock->refused_key = REFUSED_KEY_UNKNOWN;
     lock->others_at = lock->readers_at = 0;
-    lock->clashes = lock->was_refused = lock->was_handed_over = false;
+    lock->meets_places = lock->clashes = lock->was_refused = lock->was_handed_over = false;
     lock->group->counters.attempts++;
     list_append(&lock->group->granting, &lock->granting_link);
     loop_at_turn_end(lock->group->loop, LOOP_BATCH, &lock->group->send);

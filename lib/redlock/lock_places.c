@@ -90,6 +90,16 @@ struct key_span lock_place_key(struct redlock_lock *lock, unsigned place)
     return (struct key_span){places->keys.bytes + start, places->key_ends[place] - start};
 }
 
+struct key_span lock_turn_key(const struct redlock_lock *lock, unsigned index)
+{
+    if (!lock_has_later_place(lock))
+        return lock_key(lock, index);
+    struct buffer *key = &lock->places->scratch;
+    buffer_clear(key);
+    key_append(lock, 1, key);
+    return (struct key_span){key->bytes, key->length};
+}
+
 void lock_places_dispose(struct redlock_lock *lock)
 {
     if (lock->places == NULL)

@@ -18,10 +18,8 @@
  *   - A release may have gone unheard, before the subscription began or while too few nodes are listened to. Then it
  *     asks after 20 ms, and then ever more slowly up to a second.
  *   - With too few nodes it does the same.
- *   - If readers hold it, a writer that waits keeps its turn: the nodes refuse new readers until the last one has left,
- *     and for a moment after that (scripts/intent.lua). One that gives up, or has had its turn, withdraws that.
- *   - A lock of several resources that waits keeps its turn of all of them: the nodes refuse others, so it need not
- *     find all of them free at one moment.
+ *   - One that others may starve keeps its turn at the nodes, until it gives up or is released ("Who goes first" in
+ *     group.h).
  *   - If a client of another kind holds it, nobody announces the release, so it asks by itself. And the line of this
  *     process gives way to such clients now and then (other_clients.h): then a release is announced when their turn is
  *     over.
@@ -136,10 +134,12 @@ static void listen_for_release(struct redlock_lock *lock)
     struct lock_wait *wait = &lock->wait;
     if (wait->want_count > 0)
         return;
-    wait->want_count = searches(lock) ? lock->places->limit : lock->key_count;
+    bool hears_readers = lock_has_later_place(lock) && !searches(lock); /* these leave the resource */
+    wait->want_count = searches(lock) ? lock->places->limit : lock->key_count + hears_readers;
     wait->wants = memory_zeroed(wait->want_count, sizeof *wait->wants);
     for (unsigned i = 0; i < wait->want_count; i++) {
-        struct key_span key = searches(lock) ? lock_place_key(lock, i + 1) : lock_key(lock, i);
+        bool is_of_place = searches(lock) || i == lock->key_count;
+        struct key_span key = is_of_place ? lock_place_key(lock, searches(lock) ? i + 1 : 1) : lock_key(lock, i);
         wait->wants[i].lock = lock;
         notification_want_init(&wait->wants[i].want, heard);
         notifications_want(lock->group->notifications, &wait->wants[i].want, key.bytes, key.length);
@@ -266,30 +266,30 @@ static struct instant split_until(struct redlock_lock *lock)
 }
 
 /* Every attempt has a value of its own, so the wish has one that lasts. See scripts/intent.lua for the form. */
-static void intent_draw(struct redlock_lock *lock, bool is_of_several)
+static void intent_draw(struct redlock_lock *lock, bool keeps_all)
 {
     enum { AGE_DIGITS = 14 };
     char age[AGE_DIGITS + 1];
     int64_t since_us = trust_median_us(&lock->group->trust, now_of(lock));
     memcpy(lock->intent, lock->value, lock->value_length);
     lock->intent_length = lock->value_length;
-    if (!is_of_several)
+    if (!keeps_all)
         return;
     snprintf(age, sizeof age, "%014llx", (unsigned long long)(since_us > 0 ? since_us : wall_now().us));
     memcpy(lock->intent, age, AGE_DIGITS);
-    lock->intent[2 * VALUE_RANDOM_BYTES - 1] = '+';
-    lock->keeps_all = true;
+    lock->intent[2 * VALUE_RANDOM_BYTES - 1] = lock->is_shared ? '*' : '+';
+    lock->keeps_all = !lock->is_shared;
 }
 
-/* A wish that comes back is another one then, which the turn of the first would keep out. */
+/* A lock that comes back is another one then, which the intent of the first would keep out. */
 void lock_wait_keeps_turn(struct redlock_lock *lock)
 {
     node_set all = (node_set)((1u << lock->group->node_count) - 1u);
-    bool is_of_several = lock->key_count > 1 && !lock->wait.comes_back;
-    if (lock->is_shared || lock_has_limit(lock) || (lock->readers_at == 0 && !is_of_several))
+    bool keeps_all = (lock->key_count > 1 || lock->meets_places) && !lock->wait.comes_back;
+    if (!keeps_all && (lock->is_shared || lock->readers_at == 0))
         return;
     if (lock->intent_length == 0)
-        intent_draw(lock, is_of_several);
+        intent_draw(lock, keeps_all);
     batch_add(BATCH_INTENT, lock, BATCH_NO_VOTE, all);
 }
 
@@ -316,7 +316,8 @@ static struct instant busy_until(struct redlock_lock *lock, bool by_expiry)
         wait->wants[i].want.hears_each = lock->readers_at != 0;
     if (look_ns > 0)
         return instant_after(now_of(lock), look_ns);
-    if (!is_live(lock) || lock->remaining_ns <= 0)
+    bool is_deaf = lock->is_shared && lock->intent_length > 0; /* to later places, and to what its turn displaced */
+    if (is_deaf || !is_live(lock) || lock->remaining_ns <= 0)
         return poll_at(lock);
     /* A release before the subscription, or during this attempt, may have been missed. */
     if (instant_before(asked, live_since(lock)) || !instant_before(wait->freed_at, asked))
@@ -542,7 +543,7 @@ static void heard(struct notification_want *want, enum notification_kind kind, i
     bool is_free = kind == NOTIFIED_FREE || kind == NOTIFIED_ALONE;
     if (searches(lock) && is_free && !place_heard(lock, (unsigned)(heard_of - wait->wants) + 1, waits))
         return;
-    if (searches(lock) && kind == NOTIFIED_HELD) /* others may be free */
+    if (lock_has_limit(lock) && kind == NOTIFIED_HELD) /* others may be free */
         return;
     if (is_free)
         wait->freed_at = now_of(lock);
@@ -803,6 +804,7 @@ static void name_blocker(struct redlock_lock *lock)
     struct instant until = lease_believed_until(&blocker->lease, &blocker->terms);
     snprintf(lock->holder, sizeof lock->holder, "%s", blocker->owner);
     lock->remaining_ns = until.ns > 0 ? instant_since(now_of(lock), until) : 0;
+    lock->refused_key = lock->wait.claim.had;
     lock->told_at = now_of(lock);
 }
 
@@ -868,7 +870,7 @@ void lock_wait_begin(struct redlock_lock *lock)
     lock->holder[0] = '\0';
     lock->remaining_ns = 0;
     lock->refused_key = REFUSED_KEY_UNKNOWN;
-    lock->clashes = lock->was_refused = false;
+    lock->meets_places = lock->clashes = lock->was_refused = false;
     for (unsigned i = 0; i < lock->key_count; i++)
         wait->keys[i] = local_key_of(lock, i);
     lock->terms.tries = wait->tries;

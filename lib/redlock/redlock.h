@@ -132,7 +132,8 @@ struct redlock_terms {
 
 /* What to lock, and for whom. Several resources are locked all or none; order and repetition do not matter. Who waits
  * for several (`wait_ms`) is not starved by users of single ones: the nodes keep all of them for the oldest such
- * request, and refuse others, until it has its lock, gives up, or 200 ms after the last holder's ttl.
+ * request, and refuse others, until it has its lock or gives up. If its process dies or stands still meanwhile, that
+ * ends 200 ms after the ttl that the last of their holders had when it asked last: at most 60.2 s later.
  *
  * With a `limit` of N, N may hold the resource at once: it has N places, and each is an exclusive lock of its own. The
  * lock takes any place that is free. Its token is ordered only among the holds of the same place, so a sink compares
@@ -146,8 +147,9 @@ struct redlock_terms {
  * nodes refuse new readers, and for 200 ms after the last one has left. A reader has the token of the last writer, or a
  * greater one below that of the next writer, and may share it with other readers. So a sink remembers the tokens of
  * writers, and a reader is stale once the sink has seen a greater one. Holders of places exclude readers, and readers
- * them: while a later place than the first may be held, a node has the key "hf:places:" + key_prefix + resource. The
- * token of a reader is ordered only with those of place 1. */
+ * them: while a later place than the first may be held, a node has the key "hf:places:" + key_prefix + resource. Who
+ * waits for a place is a writer in this, and a reader that waits for places, or for several resources, has them kept as
+ * above, but not from readers. The token of a reader is ordered only with those of place 1. */
 struct redlock_request {
     const char *const *resources; /* NUL-terminated */
     size_t resource_count;
@@ -160,7 +162,8 @@ struct redlock_request {
     unsigned place;        /* with a limit: ask for this place only, 1 to limit; 0 = any */
     bool shared;           /* for a reader; not with a limit above 1 */
     bool comes_back;       /* after BUSY it will be asked for again, when the remaining time that was told is over: of a
-                              writer, new readers leave it that turn, as they do to one that waits */
+                              writer, new readers leave it that turn, as they do to one that waits. Several resources
+                              are not kept for it: for these use `wait_ms` */
 };
 
 enum redlock_answer {

@@ -220,7 +220,7 @@ TEST(a_writer_that_waits_keeps_new_readers_out_and_gets_the_next_turn)
     lock_probe_ask(writer, "r");
     all_have("EXISTS hf:writer:lock:r", 1);
     assert_int_equal(lock_probe_acquire(late, "r"), REDLOCK_BUSY);
-    assert_contains(late->reason, "held by a writer that waits for ");
+    assert_contains(late->reason, "held by one that waits for ");
     assert_int_equal(writer->answers, 0);
     release(one);
     loop_await(loop, writer->answers == 1);
@@ -481,6 +481,23 @@ TEST(users_of_each_do_not_starve_a_writer_of_several)
     several_get_in(false);
 }
 
+TEST(users_of_each_do_not_starve_readers_of_several)
+{
+    users_come(false);
+    users_go_on(2000);
+    struct lock_probe *all = reader(4, 60000), *other = reader(5, 60000);
+    lock_probe_ask(all, "a b c");
+    lock_probe_ask(other, "b c");
+    await_among_users(all, 12 * HOLD_MS);
+    users_go_on(2000);
+    assert_int_equal(other->answers, 1); /* beside it */
+    redlock_lock_release(all->lock);
+    redlock_lock_release(other->lock);
+    unsigned before = user_holds(0);
+    users_go_on(6000);
+    assert_true(user_holds(0) > before);
+}
+
 TEST(the_turn_of_several_is_kept_from_all_others_until_it_is_withdrawn)
 {
     struct lock_probe *one = waiter(0, 0), *all = waiter(1, 900), *other = waiter(2, 0);
@@ -488,7 +505,7 @@ TEST(the_turn_of_several_is_kept_from_all_others_until_it_is_withdrawn)
     lock_probe_ask(all, "a b");
     all_have("EXISTS hf:writer:lock:a hf:writer:lock:b hf:turns", 3);
     assert_int_equal(lock_probe_acquire(other, "b"), REDLOCK_BUSY);
-    assert_contains(other->reason, "held by a writer that waits for ");
+    assert_contains(other->reason, "held by one that waits for ");
     assert_int_equal(lock_probe_acquire(other, "b c"), REDLOCK_BUSY);
     loop_await(loop, all->answers == 1);
     all_have("EXISTS hf:writer:lock:a hf:writer:lock:b", 0);
@@ -531,6 +548,162 @@ TEST(of_turns_that_are_split_the_older_gets_in)
     release(old);
     loop_await(loop, young->answers == 1);
     assert_int_equal(young->answer, REDLOCK_ACQUIRED);
+}
+
+/* Its turn was lost with what the nodes forgot, and a younger wish that overlaps has planted one since. */
+TEST(the_turn_of_a_younger_wish_does_not_hold_up_an_older_one)
+{
+    struct lock_probe *one = waiter(0, 0), *other = waiter(3, 0), *old = waiter(1, 30000), *young = waiter(2, 30000);
+    acquire(one, "a");
+    acquire(other, "c");
+    lock_probe_ask(old, "a b");
+    all_have("EXISTS hf:writer:lock:a hf:writer:lock:b", 2);
+    for (unsigned i = 0; i < NODES; i++)
+        lock_cluster_ask(&cluster, i, "DEL hf:writer:lock:a hf:writer:lock:b");
+    lock_probe_ask(young, "b c");
+    all_have("EXISTS hf:writer:lock:b hf:writer:lock:c", 2);
+    run_ms(500);
+    release(one);
+    run_ms(200);
+    assert_int_equal(old->answers, 1);
+    assert_int_equal(old->answer, REDLOCK_ACQUIRED);
+    assert_int_equal(young->answers, 0);
+}
+
+/* Its process stands still, as after SIGSTOP, and the holder for whom it waits goes on. */
+TEST(the_turn_of_a_stopped_writer_of_several_costs_others_one_ttl)
+{
+    struct loop *stopped = loop_create(NULL);
+    struct redlock_group *group = lock_cluster_group(&cluster, stopped);
+    struct redlock_terms terms = quick_terms(TTL_MS, 1);
+    struct lock_probe *one = waiter(0, 0), *late = waiter(1, 60000), writer;
+    terms.wait_ms = 120000;
+    lock_probe_create(&writer, stopped, group, &terms);
+    acquire(one, "a");
+    lock_probe_ask(&writer, "a b");
+    for (unsigned i = 0; i < NODES; i++)
+        loop_await(stopped, number(i, "EXISTS hf:writer:lock:a hf:writer:lock:b hf:turns") == 3);
+    run_ms(0);
+    lock_probe_ask(late, "b");
+    loop_await(loop, late->answers == 1);
+    assert_int_equal(late->answer, REDLOCK_ACQUIRED);
+    assert_in_range(late->waited_ns / NS_PER_MS, 1000, TTL_MS + TURN_MS + 100);
+    assert_int_equal(one->losses, 0);
+    all_have("EXISTS hf:writer:lock:a hf:writer:lock:b hf:turns", 0);
+    release(one);
+    release(late);
+    loop_await(stopped, writer.answers == 1); /* it goes on */
+    assert_int_equal(writer.answer, REDLOCK_ACQUIRED);
+    redlock_lock_release(writer.lock);
+    loop_await(stopped, redlock_lock_is_free(writer.lock));
+    lock_probe_destroy(&writer);
+    redlock_group_destroy(group);
+    loop_destroy(stopped);
+}
+
+/* --- the turn of places ------------------------------------------------------------------------------------------- */
+
+static struct lock_probe *place_user(unsigned of_process, unsigned place)
+{
+    struct lock_probe *probe = waiter(of_process, 60000);
+    probe->limit = 3;
+    probe->place = place;
+    return probe;
+}
+
+static void places_get_in(unsigned place)
+{
+    struct lock_probe *mine[USERS], *wants = place_user(4, place);
+    for (unsigned i = 0; i < USERS; i++) {
+        mine[i] = reader(i, 60000);
+        lock_probe_ask(mine[i], "r");
+    }
+    run_ms(200);
+    lock_probe_ask(wants, "r");
+    for (unsigned ms = 0; ms < 5000 && wants->answers == 0; ms += 50) { /* one leaves after the other, and comes back */
+        struct lock_probe *one = mine[ms / 50 % USERS];
+        run_ms(50);
+        if (one->lock->lease.state == LEASE_HELD)
+            redlock_lock_release(one->lock);
+        for (unsigned i = 0; i < USERS; i++)
+            if (i != ms / 50 % USERS && redlock_lock_is_free(mine[i]->lock))
+                lock_probe_ask(mine[i], "r");
+    }
+    assert_int_equal(wants->answers, 1);
+    assert_int_equal(wants->answer, REDLOCK_ACQUIRED);
+    unsigned releases = mine[0]->releases;
+    release(wants);
+    all_have("EXISTS hf:writer:lock:r", 0);
+    loop_await(loop, mine[0]->lock->lease.state == LEASE_HELD || mine[0]->releases > releases);
+}
+
+TEST(readers_that_overlap_do_not_starve_users_of_any_place)
+{
+    places_get_in(0);
+}
+
+TEST(readers_that_overlap_do_not_starve_the_user_of_a_later_place)
+{
+    places_get_in(2);
+}
+
+TEST(a_reader_soon_finds_a_later_place_free)
+{
+    struct lock_probe *holder = place_user(0, 3), *waits = reader(1, 60000);
+    acquire(holder, "r");
+    lock_probe_ask(waits, "r");
+    run_ms(3000);
+    release(holder);
+    loop_await(loop, waits->answers == 1);
+    assert_int_equal(waits->answer, REDLOCK_ACQUIRED);
+    assert_true(waits->waited_ns < 5 * NS_PER_S);
+}
+
+/* One after the other leaves, and comes back, so that some place is always held. */
+static void user_goes_on(struct lock_probe *user, const char *resource, bool is_its_moment)
+{
+    if (is_its_moment && user->lock->lease.state == LEASE_HELD)
+        redlock_lock_release(user->lock);
+    else if (redlock_lock_is_free(user->lock))
+        lock_probe_ask(user, resource);
+}
+
+TEST(users_of_places_that_overlap_do_not_starve_readers)
+{
+    struct lock_probe *holders[USERS], *mine[2] = {reader(4, 60000), reader(5, 60000)};
+    for (unsigned i = 0; i < USERS; i++)
+        holders[i] = place_user(i, 0);
+    for (unsigned ms = 0; ms < 6000; ms += 50) {
+        for (unsigned i = 0; i < USERS; i++)
+            user_goes_on(holders[i], "r", ms / 50 % USERS == i);
+        for (unsigned i = 0; i < 2 && ms == 1000; i++)
+            lock_probe_ask(mine[i], "r");
+        run_ms(50);
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(mine[i]->answers, 1);
+        assert_int_equal(mine[i]->answer, REDLOCK_ACQUIRED);
+        release(mine[i]);
+    }
+    all_have("EXISTS hf:writer:lock:r", 0);
+    unsigned holds = holders[0]->releases;
+    for (unsigned ms = 0; ms < 3000; ms += 50, run_ms(50))
+        for (unsigned i = 0; i < USERS; i++)
+            user_goes_on(holders[i], "r", ms / 50 % USERS == i);
+    assert_true(holders[0]->releases > holds);
+}
+
+TEST(a_user_of_places_that_gave_up_keeps_no_reader_out)
+{
+    struct lock_probe *one = reader(0, 0), *wants = place_user(1, 0);
+    acquire(one, "r");
+    lock_probe_ask(wants, "r");
+    all_have("EXISTS hf:writer:lock:r", 1);
+    assert_int_equal(lock_probe_acquire(reader(2, 0), "r"), REDLOCK_BUSY);
+    run_ms(0);
+    redlock_lock_release(wants->lock);
+    all_have("EXISTS hf:writer:lock:r", 0);
+    acquire(reader(3, 0), "r");
 }
 
 /* --- tokens ------------------------------------------------------------------------------------------------------- */

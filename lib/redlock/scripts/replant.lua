@@ -9,7 +9,7 @@
 -- include: places.lua
 for i = 2, #KEYS do
     local held = redis.pcall('GET', KEYS[i])
-    if (held and held ~= ARGV[3]) or read_beside(KEYS[i]) then
+    if (held and held ~= ARGV[3]) or read_beside(resource_of(KEYS[i])) then
         return '0 ' .. stamp .. ' 0'
     end
 end

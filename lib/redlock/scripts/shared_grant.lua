@@ -11,19 +11,20 @@
 -- include: readers.lua
 -- include: place_held.lua
 for i = 2, #KEYS do
-    local key, held = KEYS[i], redis.pcall('GET', KEYS[i])
+    local key, held, held_place = KEYS[i], redis.pcall('GET', KEYS[i]), false
     if not held or held == 'hf:shared' then
         held = nil
         local writer = 'hf:writer:' .. key
         local marks = redis.call('MGET', writer, 'hf:places:' .. key)
-        if marks[1] then
+        if marks[1] and string.sub(marks[1], 32, 33) ~= '*:' then
             key, held = writer, 'hf:writer'
         elseif marks[2] then
             key, held = place_held(key)
+            held_place = held
         end
     end
     if held then
-        local where = '@' .. (i - 2)
+        local where = '@' .. (i - 2) .. (held_place and 'p' or '')
         -- include: refusal.lua
         return '0 ' .. stamp .. ' ' .. refusal
     end

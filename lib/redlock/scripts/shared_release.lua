@@ -18,8 +18,8 @@ for i, key in ipairs(KEYS) do
     elseif was_reader then
         is_free = redis.call('ZREM', 'hf:readers:' .. key, value) == 1 and follow_readers(key)
         local turn = is_free and redis.pcall('GET', writer)
-        local is_several = type(turn) == 'string' and is_of_several(turn)
-        if is_free and not is_several and redis.call('PTTL', writer) > TURN_MS then
+        local keeps_all = type(turn) == 'string' and sign_of(turn)
+        if is_free and not keeps_all and redis.call('PTTL', writer) > TURN_MS then
             redis.call('PEXPIRE', writer, TURN_MS)
         end
     elseif redis.pcall('GET', writer) == value then

@@ -159,7 +159,7 @@ void lock_draw(uint64_t seed)
     if (chance_mix(~seed) % 4 == 0)
         schedule.limit = schedule.resource_count = 2 + (unsigned)(chance_mix(~seed) / 4 % (LOCK_RESOURCES_MAX - 1));
     schedule.has_readers = are_readers_wanted || chance_mix(~seed) / 16 % 2 == 0;
-    schedule.is_crowded = schedule.has_readers && schedule.limit == 0 && chance_mix(~seed) / 64 % 2 == 0;
+    schedule.is_crowded = schedule.has_readers && chance_mix(~seed) / 64 % 2 == 0;
     promises_derive();
     nodes_make();
     clocks_draw(seed);

@@ -183,6 +183,8 @@ unsigned lock_judge_executed(unsigned index, const struct server_event *event)
             votes_note(&owner->votes, index, text_of_value(value));
             owner->confirmed_at[index] = world_time();
         }
+        if (owner != NULL && key->value[0] == '\0' && lock_schedule.has_readers)
+            lock_judge_turn(index, resource, owner, event);
         if (key->value[0] != '\0' && !is_changed(key, value))
             stay_judge(node, resource, key, event);
         if (key->value[0] == '\0' ? value == NULL : !is_changed(key, value))

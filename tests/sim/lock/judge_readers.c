@@ -2,8 +2,10 @@
  *
  *   trespass  nobody changes or ends what a reader has without naming it, and the key goes to nobody else before that
  *   readers   a key that is shared has readers, and it and their set end with the last of them; what keeps readers out
- *             for a writer ends soon, is cut to a turn when the last reader leaves (of several keys it is not), and is
- *             withdrawn by a writer that gives up and has a connection */
+ *             for a writer ends a turn after they do, is cut to a turn when the last reader leaves, and is withdrawn
+ *             by a writer that gives up and has a connection. What keeps all out ends a turn after the last of the keys
+ *             that its wish wants, and until then nobody gets one of them but that wish, an older one, or, if it is one
+ *             of readers, another reader */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,7 +13,8 @@
 
 #define TURN_MS  200
 #define STAYS_NS (500 * NS_PER_MS)
-#define LATE_MS  2 /* what is rounded */
+#define LATE_MS  2    /* what is rounded */
+#define POLL_MS  1000 /* a reader that keeps a turn asks again by then */
 
 enum { READERS_MAX = 64 };
 
@@ -27,6 +30,7 @@ static struct readers {
 /* What keeps new readers out there. */
 static struct intent {
     char value[80];
+    int64_t expires_ms;
     const struct process *planter; /* by a connection that it still had; NULL = another one, or it comes back */
     struct instant heard_at;       /* when a script of its writer was executed there while the writer waited no more */
 } intents[LOCK_NODES_MAX][LOCK_RESOURCES_MAX];
@@ -160,7 +164,8 @@ static void intent_stay_judge(struct intent *had, const struct node *node, unsig
         violated(event, node, resource, "keeps readers out for a writer that gave up");
 }
 
-static void intent_note(struct intent *had, const struct node *node, const struct value *intent, bool is_fresh,
+/* True if it is the one that was there. */
+static bool intent_note(struct intent *had, const struct node *node, const struct value *intent, bool is_fresh,
                         unsigned resource, const struct server_event *event)
 {
     struct text value = {0};
@@ -168,19 +173,58 @@ static void intent_note(struct intent *had, const struct node *node, const struc
         value = (struct text){intent->string.bytes, intent->string.length};
     if (!is_fresh && value.length > 0 && text_is(value, text_of(had->value))) {
         intent_stay_judge(had, node, resource, event);
-        return;
+        return true;
     }
     struct lock_user *writer = value.length > 0 ? lock_user_of_value(value) : NULL;
     bool is_its = writer != NULL && writer->client->host == node->client && !writer->comes_back;
     *had = (struct intent){.planter = is_its ? writer->client->process : NULL};
     snprintf(had->value, sizeof had->value, "%.*s", (int)value.length, value.bytes);
+    return false;
 }
 
-/* It lasts until a turn after the last of its resources is free. */
-static bool is_turn_of_several(const struct value *intent)
+/* '+' keeps everybody out; '*' all but readers. */
+static char sign_of(const char *value)
 {
     enum { SIGN = 31 };
-    return intent->type == VALUE_STRING && intent->string.length > SIGN && intent->string.bytes[SIGN] == '+';
+    return strlen(value) > SIGN && (value[SIGN] == '+' || value[SIGN] == '*') ? value[SIGN] : '\0';
+}
+
+static int64_t left_ms_of(const struct value *value, const struct server_event *event)
+{
+    int64_t left_ms = value != NULL ? value->expires_ms - event->now_us / 1000 : 0;
+    return left_ms > 0 ? left_ms : 0;
+}
+
+/* It lasts until a turn after the key is free, and that of several until the last of them is, if nobody extends. Who
+ * reads asks again within a second. */
+static int64_t turn_most_ms(const struct intent *has, const struct node *node, unsigned resource,
+                            const struct server_event *event)
+{
+    const struct lock_user *writer = lock_user_of_value(text_of(has->value));
+    char sign = sign_of(has->value);
+    unsigned all = (1u << lock_schedule.resource_count) - 1;
+    bool waits = writer != NULL && writer->resources != 0; /* else it has given up since */
+    unsigned wanted = sign == '\0' ? 1u << resource : waits ? writer->resources : all;
+    int64_t most_ms = sign == '*' ? POLL_MS : 0;
+    for (unsigned i = 0; i < lock_schedule.resource_count; i++) {
+        int64_t left_ms = (wanted & 1u << i) != 0 ? left_ms_of(lock_value_on(node, i), event) : 0;
+        most_ms = left_ms > most_ms ? left_ms : most_ms;
+    }
+    return most_ms + TURN_MS;
+}
+
+/* Nothing but the script of that name plants an intent or makes it last longer. */
+static void intent_planted(const struct intent *has, const struct node *node, unsigned resource,
+                           const struct server_event *event)
+{
+    bool is_due = event->script != NULL && strcmp(event->script, "intent") == 0;
+    int64_t most_ms = turn_most_ms(has, node, resource, event);
+    play_count("a turn kept from all", sign_of(has->value) == '+');
+    play_count("a turn kept for readers", sign_of(has->value) == '*');
+    if (!is_due)
+        violated(event, node, resource, "keeps others out, and nobody asked for that");
+    else if (has->expires_ms - event->now_us / 1000 > most_ms + LATE_MS)
+        violated(event, node, resource, "keeps others out for too long");
 }
 
 static void intent_judge(bool has_left, bool is_fresh, unsigned index, unsigned resource,
@@ -188,16 +232,33 @@ static void intent_judge(bool has_left, bool is_fresh, unsigned index, unsigned 
 {
     char name[64];
     const struct node *node = lock_schedule.nodes[index];
+    struct intent *had = &intents[index][resource];
+    int64_t before_ms = had->expires_ms;
     snprintf(name, sizeof name, "hf:writer:%s", lock_key_name(resource));
     const struct value *intent = lock_named_on(node, name);
-    int64_t left_ms = intent != NULL ? intent->expires_ms - event->now_us / 1000 : 0;
-    intent_note(&intents[index][resource], node, intent, is_fresh, resource, event);
-    bool is_of_several = left_ms > 0 && is_turn_of_several(intent);
-    int64_t most_ms = has_left && !is_of_several ? TURN_MS : lock_schedule.max_ttl_ns / NS_PER_MS + TURN_MS;
+    bool is_same = intent_note(had, node, intent, is_fresh, resource, event);
+    had->expires_ms = intent != NULL ? intent->expires_ms : 0;
     play_count("readers kept out for a writer", intent != NULL);
-    play_count("a turn of several kept", is_of_several);
-    if (left_ms > most_ms + LATE_MS)
+    if (is_fresh || intent == NULL)
+        return;
+    if (!is_same || had->expires_ms > before_ms)
+        intent_planted(had, node, resource, event);
+    if (has_left && sign_of(had->value) == '\0' && left_ms_of(intent, event) > TURN_MS + LATE_MS)
         violated(event, node, resource, "keeps readers out for too long");
+}
+
+/* Who is older may pass by the turn of several that a younger one keeps. */
+void lock_judge_turn(unsigned index, unsigned resource, const struct lock_user *user, const struct server_event *event)
+{
+    const struct node *node = lock_schedule.nodes[index];
+    const struct intent *had = &intents[index][lock_schedule.limit > 0 ? 0 : resource];
+    bool is_later_place = lock_schedule.limit > 0 && resource > 0;
+    bool is_kept = sign_of(had->value) == '*' || (sign_of(had->value) == '+' && !is_later_place);
+    bool may_be_older = __builtin_popcount(user->resources) > 1 && !user->is_reader && lock_schedule.limit == 0;
+    if (!is_kept || may_be_older || node->lost_at.ns != 0 || votes_names(event, text_of(had->value)))
+        return;
+    if (event->script != NULL && strncmp(event->script, "grant", 5) == 0)
+        violated(event, node, resource, "goes to another than the one that keeps its turn");
 }
 
 void lock_judge_readers(unsigned index, unsigned resource, bool is_fresh, const struct server_event *event)
@@ -211,9 +272,13 @@ void lock_judge_readers(unsigned index, unsigned resource, bool is_fresh, const 
     votes_take(had, &has, index, resource, event);
     bool has_left = had->count > 0 && has.count == 0 && votes_names(event, text_of(had->each[0].value)) &&
                     (had->each[0].ends_ms + 1) * 1000 > event->now_us;
+    bool is_joined = event->script != NULL && strcmp(event->script, "shared_grant") == 0 && has.count > had->count;
     *had = has;
     if (node->lost_at.ns != 0) /* some keys may be gone, and its clock may be anywhere */
         return;
     ends_judge(&has, node, resource, event);
     intent_judge(has_left, is_fresh, index, resource, event);
+    const char *turn = intents[index][resource].value;
+    if (is_joined && !is_fresh && turn[0] != '\0' && sign_of(turn) != '*')
+        violated(event, node, resource, "is read by another one, and a writer keeps its turn");
 }

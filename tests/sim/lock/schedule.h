@@ -192,6 +192,8 @@ int64_t lock_reader_ends_ms(const struct node *node, unsigned resource, const st
 /* `is_fresh`: what the node had before is not known. */
 void lock_judge_readers(unsigned index, unsigned resource, bool is_fresh, const struct server_event *event);
 void lock_judge_readers_forget(unsigned index);
+/* The key was free, and the user has it now. */
+void lock_judge_turn(unsigned index, unsigned resource, const struct lock_user *user, const struct server_event *event);
 
 /* lock/judge_tokens.c */
 void lock_judge_tokens_begin(void);

@@ -4,12 +4,12 @@
 local old, replaced = ARGV[6] ~= '' and ARGV[6], 0
 for i = 2, #KEYS do
     local key = KEYS[i]
-    local held = redis.pcall('GET', key)
+    local held, resource = redis.pcall('GET', key), resource_of(key)
     if held and held == old then
         replaced = replaced + 1
     else
-        local read = not held and read_beside(key)
-        local kept = not held and not read and turns and turn_of(key, ARGV[7])
+        local read = not held and read_beside(resource)
+        local kept = not held and not read and turns and turn_of(resource or key, ARGV[7], resource)
         key, held = read or kept or key, held or read and 'hf:shared' or kept and 'hf:writer'
     end
     if held and held ~= old then

@@ -15,8 +15,7 @@ local function note_place(key)
         redis.call('SET', 'hf:places:' .. resource, length, 'PX', PLACES_MS)
     end
 end
--- For a place: its resource, if that has readers.
-local function read_beside(key)
-    local resource = resource_of(key)
+-- The resource of a place, if that has readers.
+local function read_beside(resource)
     return resource and redis.pcall('GET', resource) == 'hf:shared' and resource
 end

@@ -1,6 +1,6 @@
--- A turn in milliseconds (REDLOCK_TURN_NS), and whether an intent is that of a wish of several keys: its digits end
--- with "+" (turns.lua).
+-- A turn in milliseconds (REDLOCK_TURN_NS), and the sign behind the digits of an intent, nil if it has none: "+" of a
+-- wish of several keys, "*" of readers that need several keys or places free at once.
 local TURN_MS = 200
-local function is_of_several(intent)
-    return string.sub(intent, 32, 33) == '+:'
+local function sign_of(intent)
+    return string.match(string.sub(intent, 32, 33), '^([+*]):')
 end
