@@ -260,8 +260,13 @@ static int64_t put_off_ns(const struct slot *slot)
 
 static void task_delay(struct slot *slot)
 {
-    int64_t delay_ns = slot->is_put_off ? put_off_ns(slot) : slot->rules.conflict_delay_ns;
-    postpone(slot, QUEUE_SCHEDULE, delay_ns + random_between(0, delay_ns / 2), parked_text(slot, NULL));
+    struct worker *worker = slot->worker;
+    int64_t least_ns = slot->is_put_off ? put_off_ns(slot) : slot->rules.conflict_delay_ns;
+    int64_t delay_ns = random_between(least_ns, least_ns + least_ns / 2);
+    struct instant back = loop_after(worker->loop, delay_ns);
+    if (instant_before(worker->put_off_until, back))
+        worker->put_off_until = back;
+    postpone(slot, QUEUE_SCHEDULE, delay_ns, parked_text(slot, NULL));
 }
 
 static void task_snooze(struct slot *slot)

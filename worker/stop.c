@@ -292,13 +292,16 @@ static int64_t longer(int64_t a_ns, int64_t b_ns)
     return a_ns > b_ns ? a_ns : b_ns;
 }
 
-/* Tasks that could not have their lock and have no place in a line, by `delay` for example, come back within this. */
-static int64_t drain_horizon_ns(const struct config *config)
+/* Tasks that could not have their lock and have no place in a line, by `delay` for example, come back within this. What
+ * waits for its class to be served may take longer. */
+static int64_t drain_horizon_ns(const struct worker *worker)
 {
+    const struct config *config = worker->options.config;
+    int64_t own_ns = instant_since(loop_now(worker->loop), worker->put_off_until);
     int64_t longest_ns = longer(config->lock.ttl_ns, 2 * config->lock.park_delay_ns);
     for (size_t i = 0; i < config->class_count; i++)
         longest_ns = longer(longest_ns, 2 * config->classes[i].conflict_delay_ns);
-    return longest_ns + DRAIN_SLACK_NS;
+    return longer(longest_ns, own_ns) + DRAIN_SLACK_NS;
 }
 
 /* What the promoter has seen and left where it is, is for others. */
@@ -309,5 +312,5 @@ void worker_drain_look(struct worker *worker)
         worker_stop(worker, "drained"); /* it takes nothing more, so nothing would change */
     else if (worker->ready && seen.ns != 0)
         queue_count(worker->queue, instant_since(seen, loop_now(worker->loop)) + DRAIN_SLACK_NS,
-                    drain_horizon_ns(worker->options.config), drain_told);
+                    drain_horizon_ns(worker), drain_told);
 }

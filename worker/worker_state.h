@@ -64,8 +64,9 @@ struct worker {
     bool quiet;    /* claims nothing more, for good */
     bool draining; /* quiet, and to be stopped when nothing runs any more */
     bool stopping, hurrying, leaving, abandoned;
-    struct loop_timer look;  /* at the lock nodes, and whether all is drained */
-    struct loop_timer lease; /* when it is over, as far as the queue node has renewed it */
+    struct instant put_off_until; /* the tasks that it delayed come back by then */
+    struct loop_timer look;       /* at the lock nodes, and whether all is drained */
+    struct loop_timer lease;      /* when it is over, as far as the queue node has renewed it */
     struct task_log task_log;
     struct unserved_log *unserved; /* tasks of classes that are not served, since the last line about them */
     struct loop_timer log_unserved;

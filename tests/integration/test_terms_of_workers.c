@@ -81,6 +81,22 @@ TEST(a_class_that_locks_something_else_waits_and_others_are_served)
     one_fleet_stop(second);
 }
 
+/* The task has waited for long, so that it is put off for 15 s and more. */
+TEST(a_drain_waits_for_what_it_put_off_itself)
+{
+    static const struct fleet_setup made = {.classes = "{ class = \"guarded\"; resource = \"made:{0}\"; }",
+                                            .arguments = "--drain"};
+    fleet_push(&fleet, "{\"class\":\"guarded\",\"args\":[0],\"jid\":\"late\",\"resource\":\"r\",\"hf_parked\":1000}");
+    unsigned first = start(
+        &(struct fleet_setup){.classes = "{ class = \"guarded\"; resource = \"first:{0}\"; }", .queues = "\"others\""});
+    unsigned second = fleet_work(&fleet, &made);
+    test_await(fleet_number(&fleet, "ZCARD schedule") == 1);
+    one_fleet_stop(first);
+    assert_int_equal(fleet_wait(&fleet, second), 0);
+    assert_int_equal(fleet_noted(&fleet, "end late"), 1);
+    assert_int_equal(fleet_left(&fleet), 0);
+}
+
 TEST(check_warns_of_what_a_worker_would_wait_for)
 {
     unsigned first = start(&ours);
