@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/memory.h"
 #include "queue/queue_private.h"
 #include "queue/scripts.h"
@@ -96,12 +97,13 @@ static void enlist_send(struct queue *queue)
     for (unsigned i = 0; i < queue->options.name_count; i++)
         buffer_format(&names, "%s%s", i > 0 ? "\n" : "", queue->names[i]);
     buffer_clear(out);
-    redis_request_script(out, &queue_script_enlist, 2, 7);
+    redis_request_script(out, &queue_script_enlist, 2, 8);
     redis_request_texts(out, queue->keys.processes, queue->keys.process, queue->identity);
     queue_request_lease(queue, out);
     redis_request_bytes(out, names.bytes, names.length);
     redis_request_text(out, queue->keys.process_prefix);
     terms_encode(queue, out);
+    redis_request_text(out, queue->is_listed ? "1" : "0");
     buffer_fini(&names);
     retried_call_start(&queue->presence);
 }
@@ -112,22 +114,6 @@ void queue_look(struct queue *queue)
         loop_timer_set(queue->loop, &queue->lease_timer, loop_now(queue->loop));
 }
 
-static void enlisted(struct retried_call *retried_call, const struct redis_reply *reply)
-{
-    struct queue *queue = list_owner(retried_call, struct queue, presence);
-    bool was_listed = queue->is_listed;
-    queue->presenting = false;
-    queue->is_listed = !queue->must_enlist;
-    terms_answered(queue, reply);
-    blocking_claims_arm(queue);
-    if (!was_listed && queue->is_listed) {
-        queue_look(queue);
-        unlisted_look(queue);
-    }
-    if ((queue->must_enlist || queue->announcement.is_due) && !queue->leaving)
-        enlist_send(queue);
-}
-
 /* An answer that is on its way may be older than what made us ask. */
 void queue_enlist(struct queue *queue)
 {
@@ -136,6 +122,34 @@ void queue_enlist(struct queue *queue)
     queue->is_listed = false;
     queue->must_enlist = true;
     if (!queue->presenting)
+        enlist_send(queue);
+}
+
+void queue_enlist_anew(struct queue *queue)
+{
+    recovery_permit_broken(&queue->permit);
+    log_event(LOG_WARN, "lease_lost",
+              "advice=\"this process was stopped or cut off for longer than its lease; others took over its claims\"");
+    queue_enlist(queue);
+}
+
+static void enlisted(struct retried_call *retried_call, const struct redis_reply *reply)
+{
+    struct queue *queue = list_owner(retried_call, struct queue, presence);
+    bool was_listed = queue->is_listed;
+    queue->presenting = false;
+    if (redis_reply_is_text(reply, "lost") && !queue->must_enlist) {
+        queue_enlist_anew(queue);
+        return;
+    }
+    queue->is_listed = !queue->must_enlist;
+    terms_answered(queue, reply);
+    blocking_claims_arm(queue);
+    if (!was_listed && queue->is_listed) {
+        queue_look(queue);
+        unlisted_look(queue);
+    }
+    if ((queue->must_enlist || queue->announcement.is_due) && !queue->leaving)
         enlist_send(queue);
 }
 

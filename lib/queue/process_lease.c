@@ -102,9 +102,7 @@ static struct instant relied_on_until(const struct queue *queue)
 static void renewal_read(struct queue *queue, const struct redis_reply *answers)
 {
     bool is_lost = redis_reply_is_text(&answers[RENEWAL_STATE], "lost");
-    if (is_lost)
-        recovery_permit_broken(&queue->permit);
-    else
+    if (!is_lost)
         recovery_permit_renewed(&queue->permit, redis_reply_is_text(&answers[RENEWAL_STATE], "held"),
                                 answers[RENEWAL_RUN_ID].kind == REDIS_STRING ? answers[RENEWAL_RUN_ID].bytes : "",
                                 queue->lease_sent);
@@ -116,12 +114,8 @@ static void renewal_read(struct queue *queue, const struct redis_reply *answers)
         slot_compare(queue, i, &answers[RENEWAL_CLAIMS]);
     if (!is_lost && queue->options.renewed != NULL)
         queue->options.renewed(queue->options.context, relied_on_until(queue));
-    if (is_lost) {
-        log_event(
-            LOG_WARN, "lease_lost",
-            "advice=\"this process was stopped or cut off for longer than its lease; others took over its claims\"");
-        queue_enlist(queue);
-    }
+    if (is_lost && queue->is_listed) /* else it knows */
+        queue_enlist_anew(queue);
     if (recovery_permit_may_recover(&queue->permit, loop_now(queue->loop)))
         recovery_start(queue->recovery, &answers[RENEWAL_DEAD]);
 }

@@ -186,6 +186,7 @@ void enlist_init(struct queue *queue);
 void enlist_stop(struct queue *queue); /* the process leaves */
 void enlist_fini(struct queue *queue);
 void queue_enlist(struct queue *queue);
+void queue_enlist_anew(struct queue *queue); /* the node says that others have recovered it */
 
 /* moves.c */
 void moves_init(struct queue *queue);

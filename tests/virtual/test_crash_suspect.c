@@ -131,7 +131,7 @@ TEST(who_enlists_itself_has_no_culprit)
     given_the_dead(PROCESS(1));
     assert_int_equal(blame(PROCESS(1)), 1);
     free(redis_server_command(server,
-                              "EVALSHA %s 2 hf:2:processes place " PROCESS(1) " 60 a hf:2:process: \"\" first \"\"",
+                              "EVALSHA %s 2 hf:2:processes place " PROCESS(1) " 60 a hf:2:process: \"\" first \"\" 0",
                               queue_script_enlist.sha1));
     assert_reply(server, "a", "HGET place queues");
     assert_reply(server, "0", "HEXISTS place culprit");

@@ -2,7 +2,10 @@
  * ended, whatever happens to the queue node. */
 #include "tests/support/queue_fixture.h"
 
+#include "tests/support/log_capture.h"
+
 #define LEASE_NS (300 * NS_PER_MS)
+#define LONG_NS  (60 * NS_PER_S) /* no renewal comes between */
 
 #define LINE(name, words) name "\t" words "\tr\n"
 #define REST              LINE("locks", "in group g") LINE("class other", "no lock")
@@ -28,12 +31,17 @@ static void terms_told(void *context, const char *terms, const char *waits, cons
     }
 }
 
-static void begin(struct queue_probe *process, const char *terms)
+static void begin_with(struct queue_probe *process, const char *terms, int64_t lease_ns)
 {
-    static const struct queue_options options = {.lease_ns = LEASE_NS, .terms_told = terms_told};
+    const struct queue_options options = {.lease_ns = lease_ns, .terms_told = terms_told};
     told[process == &other].answers = 0;
     queue_probe_start(process, loop, redis_server_port(server), "a", &options);
     queue_announce(process->queue, terms);
+}
+
+static void begin(struct queue_probe *process, const char *terms)
+{
+    begin_with(process, terms, LEASE_NS);
 }
 
 struct wish {
@@ -121,6 +129,36 @@ TEST(who_was_recovered_while_it_was_away_waits_for_those_that_serve_now)
     wait_told(&probe, "");
 }
 
+static char *lease_of(const struct queue_probe *process)
+{
+    return redis_server_command(server, "ZSCORE hf:2:processes %s", process->identity);
+}
+
+/* Else its next renewal could not tell that there was a gap, nor that others have taken over its claims. */
+TEST(an_announcement_renews_no_lease_and_lists_nobody_who_was_recovered)
+{
+    size_t length;
+    begin_with(&probe, OURS, LONG_NS);
+    wait_told(&probe, "");
+    run_for(100 * NS_PER_MS); /* the renewal that follows the enlisting */
+    char *before = lease_of(&probe);
+    queue_announce(probe.queue, THEIRS);
+    told_again(&probe, "");
+    char *after = lease_of(&probe);
+    assert_string_equal(before, after);
+    free(before);
+    free(after);
+    log_capture_begin();
+    free(redis_server_command(server, "ZREM hf:2:processes %s", probe.identity)); /* as scripts/recover.lua does */
+    free(redis_server_command(server, "DEL hf:2:process:%s", probe.identity));
+    free(redis_server_command(server, "ZADD hf:2:processes 1e15 %s", probe.identity)); /* to be looked at again */
+    free(redis_server_command(server, "HSET hf:2:process:%s gone 1a", probe.identity));
+    queue_announce(probe.queue, OURS);
+    told_again(&probe, "class work"); /* others that serve it may have been forgotten, too */
+    assert_contains(log_capture_end(&length), "lease_lost");
+    assert_reply(server, "0", "HEXISTS hf:2:process:%s gone", probe.identity);
+}
+
 /* Whoever announces itself first afterwards. */
 TEST(a_node_that_lost_its_memory_lets_only_those_serve_that_did)
 {
@@ -169,13 +207,13 @@ TEST(who_waits_keeps_its_lease_while_it_asks)
     wait_told(&probe, "");
     begin(&other, THEIRS);
     wait_told(&other, "class work");
-    free(redis_server_command(server, "ACL SETUSER default -hdel"));
+    free(redis_server_command(server, "ACL SETUSER default -hset"));
     for (unsigned i = 0; i < 20; i++) {
         loop_for(loop, LEASE_NS / 2);
         assert_true(instant_before(loop_now(loop), other.lease_end));
         assert_true(queue_is_listed(other.queue));
     }
-    free(redis_server_command(server, "ACL SETUSER default +hdel"));
+    free(redis_server_command(server, "ACL SETUSER default +hset"));
     told_again(&other, "class work");
 }
 

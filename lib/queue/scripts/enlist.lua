@@ -1,5 +1,6 @@
 -- Lists a process among those that may have claims, with a fresh lease, and announces its terms (queue/terms.h): which
--- of its items may it serve?
+-- of its items may it serve? One that takes itself for listed only announces: its lease stays as it is, and if it was
+-- recovered meanwhile it has to hear of that, as renew_lease.lua says it.
 --
 -- An item is served by whoever served it first. A process with other breaking words for it waits until each listed
 -- process with those has left or was recovered: a lease that has ended proves nothing. All of this is one step, so of
@@ -7,10 +8,11 @@
 --
 -- KEYS: processes, the process. ARGV: identity, lease in seconds, the names of its queues, one a line, the prefix of
 --       the key of a process; its terms ('' = not known yet); 'first' if it has announced none before, 'more' if it may
---       serve more than before, or 'same'; and which items it has served so far, one a line.
--- Returns '1' if the node has forgotten that the process announced terms, else '0'; the items for which it waits, one a
--- line; how many processes are listed; then for processes whose terms differ: identity, terms, and what each waits
--- for. Of those with the same terms it is one, and those that merely differ are few.
+--       serve more than before, or 'same'; which items it has served so far, one a line; and '1' if it takes itself for
+--       listed, else '0'.
+-- Returns 'lost' if it does and is not; else '1' if the node has forgotten that the process announced terms, else '0';
+-- the items for which it waits, one a line; how many processes are listed; then for processes whose terms differ:
+-- identity, terms, what each waits for. Of those with the same terms it is one, and those that merely differ are few.
 --
 -- A process that the node has forgotten serves only what it served: others that it waited for may have been forgotten
 -- too, and announce themselves within a lease.
@@ -18,8 +20,12 @@
 -- Removes before it adds, so that workers can start, and make room, on a node that is out of memory.
 local TOLD_MAX = 8
 local terms, served = ARGV[5], '\n' .. ARGV[7] .. '\n'
-redis.call('HDEL', KEYS[2], 'gone', 'culprit') -- may be refused, and the process stays listed
-redis.call('ZREM', KEYS[1], ARGV[1])
+if ARGV[8] == '0' then
+    redis.call('HDEL', KEYS[2], 'gone', 'culprit') -- may be refused, and the process stays listed
+    redis.call('ZREM', KEYS[1], ARGV[1])
+elseif not redis.call('ZSCORE', KEYS[1], ARGV[1]) or redis.call('HEXISTS', KEYS[2], 'queues') == 0 then
+    return 'lost'
+end
 local has_forgotten = terms ~= '' and ARGV[6] ~= 'first' and redis.call('HEXISTS', KEYS[2], 'terms') == 0
 local may_begin = ARGV[6] == 'first' or (ARGV[6] == 'more' and not has_forgotten)
 local breaking, waits = {}, {}
@@ -59,9 +65,11 @@ end
 table.sort(names)
 local waiting = table.concat(names, '\n')
 
-local time = redis.call('TIME')
-local now = tonumber(time[1]) + tonumber(time[2]) / 1000000
-redis.call('ZADD', KEYS[1], string.format('%.6f', now + tonumber(ARGV[2])), ARGV[1])
+if ARGV[8] == '0' then
+    local time = redis.call('TIME')
+    local now = tonumber(time[1]) + tonumber(time[2]) / 1000000
+    redis.call('ZADD', KEYS[1], string.format('%.6f', now + tonumber(ARGV[2])), ARGV[1])
+end
 redis.call('HSET', KEYS[2], 'queues', ARGV[3])
 if terms ~= '' then
     redis.call('HSET', KEYS[2], 'terms', terms, 'waits', waiting)
