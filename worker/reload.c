@@ -129,13 +129,13 @@ void worker_classes_take(struct worker *worker)
         monitor_class_add(worker->monitor, worker->class_names[i]);
 }
 
-/* Of a single lock node it is known that it is no group. */
 void worker_terms_take(struct worker *worker)
 {
     struct buffer text = {0};
     struct redlock_group_status status;
     redlock_group_status_read(worker->locks, &status);
-    worker->knows_group = worker->locks == NULL || status.nodes == 1 || status.group[0] != '\0';
+    worker->knows_group = worker->locks == NULL || status.knows_group;
+    memcpy(worker->group, status.group, sizeof worker->group);
     worker->terms_order = worker->taken;
     announced_terms_write(worker->options.config, worker->options.plugins,
                           worker->locks != NULL && worker->knows_group ? status.group : NULL, &text);

@@ -105,8 +105,9 @@ static void locks_ready(struct worker *worker)
 /* What it runs by is announced once it is known, or will not be known soon. */
 static void terms_look(struct worker *worker, const struct redlock_group_status *status, bool settled)
 {
-    bool knows_group = worker->locks == NULL || status->nodes == 1 || status->group[0] != '\0';
-    if ((knows_group && !worker->knows_group) || (settled && !worker->has_terms)) {
+    bool knows_group = worker->locks == NULL || status->knows_group;
+    bool is_news = knows_group != worker->knows_group || strcmp(status->group, worker->group) != 0;
+    if (is_news || (settled && !worker->has_terms)) {
         worker->has_terms = true;
         worker_terms_take(worker);
     }

@@ -83,9 +83,10 @@ struct worker {
     struct class_resources *class_resources; /* what tasks lock that do not say it */
     struct presence *presence;
     struct announced_terms *announced;
-    uint64_t terms_order;    /* tasks before this number were claimed by former terms */
-    bool has_terms;          /* they were announced */
-    bool knows_group;        /* of the lock nodes; true without them */
+    uint64_t terms_order; /* tasks before this number were claimed by former terms */
+    bool has_terms;       /* they were announced */
+    bool knows_group;     /* of the lock nodes; true without them */
+    char group[REDLOCK_GROUP_ID_DIGITS + 1];
     bool told_waiting;       /* the service manager was told what waits for others' terms */
     struct monitor *monitor; /* NULL = nobody listens */
     struct signals *signals;

@@ -212,8 +212,11 @@ void redlock_group_status_read(const struct redlock_group *group, struct redlock
         .voters = redlock_group_voters(group),
         .max_ttl_ns = trust_max_ttl_ns(&group->trust),
     };
-    if (group->trust.has_group && group->node_count > 1)
-        memcpy(status->group, group->trust.group.group, sizeof status->group);
+    bool is_alone = group->node_count == 1;
+    status->knows_group =
+        is_alone ? group->trust.node[0].seen || redlock_group_busy(group) > 0 : group->trust.has_group;
+    if (status->knows_group)
+        memcpy(status->group, is_alone ? group->node_id : group->trust.group.group, sizeof status->group);
     for (unsigned i = 0; group->node_count > 1 && i < group->node_count; i++) {
         const struct trust_node *node = &group->trust.node[i];
         status->blank += node->seen && !node->has_marker && node->known_id[0] == '\0';

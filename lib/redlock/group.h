@@ -117,6 +117,7 @@ struct redlock_group {
     int64_t attempt_ns;         /* how long refused attempts have taken lately (backoff.h); 0 = there was none */
     struct instant heard_until; /* a process listened to releases lately */
     bool is_guest;              /* other processes write the markers */
+    char node_id[MARKER_GROUP_DIGITS + 1]; /* of the only node, at its last inspection; "" = none */
     struct trust trust;
     struct loop_timer trust_timer;
     bool is_trust_told;      /* changes of it are news from now on */

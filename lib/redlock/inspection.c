@@ -1,6 +1,9 @@
 #include "redlock/inspection.h"
 
+#include <string.h>
+
 #include "base/log.h"
+#include "base/random.h"
 #include "redlock/inspection_call.h"
 #include "redlock/limits.h"
 
@@ -114,9 +117,12 @@ static void step_take(struct redlock_group *group, struct trust_step step)
 void inspection_ask(struct group_node *node)
 {
     struct redlock_group *group = node->group;
+    char id[MARKER_GROUP_DIGITS + 1] = "";
     if (redis_call_is_outstanding(&node->inspect_call))
         return;
-    inspection_call_ask(&group->request);
+    if (!group->is_guest)
+        random_digits(id, MARKER_GROUP_DIGITS);
+    inspection_call_ask(&group->request, group->node_count == 1 ? id : NULL);
     node->inspected_at = loop_now(group->loop);
     node->inspection_asked = instant_now(); /* the loop's time may be older than what an answer has just shown */
     (void)!group_node_call(node, &group->request, &node->inspect_call); /* its connection says when to ask again */
@@ -129,6 +135,7 @@ static void inspected(struct redis_call *call, const struct redis_result *result
     struct trust_inspection inspection = {.reading = {.asked = node->inspection_asked, .answered = instant_now()}};
     node_counts_result(node, result);
     if (result->outcome == REDIS_VALUE && inspection_call_read(&inspection, NULL, result->reply)) {
+        memcpy(group->node_id, inspection.node_id, sizeof group->node_id);
         bool is_other = strcmp(group->trust.node[node->index].marker_text, inspection.marker_text) != 0;
         step_take(group, trust_saw(&group->trust, node->index, &inspection, inspection.reading.answered));
         /* where one marker changed, others may have: a change of members is followed now, not at the next pulse */

@@ -10,8 +10,9 @@
 
 enum { INSPECTION_POLICY_SIZE = 32 };
 
-/* Both replace what is in `request`. */
-void inspection_call_ask(struct buffer *request);
+/* Both replace what is in `request`. `id`: of the only node; what it is called if it has none ("" = it stays without).
+ * NULL = there are several. */
+void inspection_call_ask(struct buffer *request, const char *id);
 /* mark.lua: replaces the marker that was seen ("" = none) by the wanted one ("" = deletes it). `highest`: of
  * trust_marker_to_write. */
 void inspection_call_mark(struct buffer *request, const char *seen, const char *wanted, int64_t highest);

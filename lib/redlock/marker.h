@@ -14,6 +14,9 @@
  * its quarantine, or no server's: "-" before the first quarantine; 24 times f and a time after a client found a reason
  * to doubt the node. A server with another run than its marker has lost its memory, or may have.
  *
+ * A node that is used alone is no group and has no marker. Its id tells it from others: as many digits as that of a
+ * group, under a key of its own, drawn by the client that meets it first. It is lost with the node's memory.
+ *
  * Pure: text to struct and back. Any thread. */
 #ifndef REDLOCK_MARKER_H
 #define REDLOCK_MARKER_H
@@ -25,6 +28,7 @@
 #include "base/error.h"
 
 #define MARKER_KEY  "hf:lock:group"
+#define NODE_ID_KEY "hf:lock:node"
 #define MARKER_NONE "-" /* what scripts expect where there must be no marker */
 
 enum {

@@ -323,7 +323,7 @@ static void server_inspect(struct server *server)
     server->is_reached = server->has_marker = server->bad_marker = server->is_due = false;
     server->view =
         (struct redlock_node_view){.name = server->name, .rate_least_ppm = INT64_MIN, .rate_most_ppm = INT64_MAX};
-    inspection_call_ask(&request);
+    inspection_call_ask(&request, server->all->count > 1 ? NULL : "");
     server_ask(server, &request, inspection_read);
     buffer_fini(&request);
 }
@@ -451,6 +451,8 @@ struct redlock_group_view redlock_nodes_group(const struct redlock_nodes *nodes)
         all.reached += nodes->servers[i].is_reached;
         all.voters += nodes->servers[i].view.votes;
     }
+    if (nodes->count == 1 && all.reached == 1)
+        memcpy(all.node_id, nodes->servers[0].inspection.node_id, sizeof all.node_id);
     if (!all.has_group)
         return all;
     snprintf(all.group, sizeof all.group, "%s", trust->group.group);

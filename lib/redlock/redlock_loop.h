@@ -188,11 +188,13 @@ bool redlock_group_is_ready(struct redlock_group *group);
 /* The present state of the nodes. Without a majority of voters nothing is granted. With a majority of blank nodes
  * nothing ever will be, until they become a lock group: no other nodes can outvote them. On the loop. */
 struct redlock_group_status {
-    unsigned nodes, up;                      /* configured, connected */
-    unsigned voters;                         /* trusted to grant */
-    unsigned blank;                          /* inspected, and never members of a group; 0 with a single node */
-    int64_t max_ttl_ns;                      /* of the group; 0 = not known, or a single node */
-    char group[REDLOCK_GROUP_ID_DIGITS + 1]; /* its id; "" then too */
+    unsigned nodes, up; /* configured, connected */
+    unsigned voters;    /* trusted to grant */
+    unsigned blank;     /* inspected, and never members of a group; 0 with a single node */
+    int64_t max_ttl_ns; /* of the group; 0 = not known, or a single node */
+    /* Of the group, or of a single node while it can be reached or something is locked there: where locks are. */
+    bool knows_group;
+    char group[REDLOCK_GROUP_ID_DIGITS + 1]; /* its id; "" = not known, or a single node without one */
 };
 void redlock_group_status_read(const struct redlock_group *group, struct redlock_group_status *status);
 /* Locks that are not free, and releases whose answers are outstanding. */

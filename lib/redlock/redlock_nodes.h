@@ -97,6 +97,8 @@ struct redlock_group_view {
     uint32_t generation;
     int64_t max_ttl_ms;
     unsigned vacant; /* places without a server: a replacement has begun */
+    /* Of a single node; "" = none yet: the first client that may lock there gives it one. */
+    char node_id[REDLOCK_GROUP_ID_DIGITS + 1];
 };
 
 /* Asks every node once. REDLOCK_NODES_TOO_FEW if some cannot be reached, REDLOCK_NODES_REFUSED if fewer than a quorum

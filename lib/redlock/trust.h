@@ -198,8 +198,9 @@ struct trust_inspection {
     char run_id[MARKER_RUN_DIGITS + 1];       /* as inspect.lua makes it: another one says that memory may be lost */
     char plain_run_id[MARKER_RUN_DIGITS + 1]; /* of INFO */
     bool evicts, is_replica;
-    int64_t highest_token; /* that it knows of any lock */
-    bool has_bad_fences;   /* its set of fences, or the floor of it, is something else */
+    int64_t highest_token;                 /* that it knows of any lock */
+    bool has_bad_fences;                   /* its set of fences, or the floor of it, is something else */
+    char node_id[MARKER_GROUP_DIGITS + 1]; /* of the only node; "" = none */
 };
 
 struct trust_node {

@@ -452,6 +452,20 @@ static void dry_run_of_two_hosts(void)
     program_result_free(&result);
 }
 
+/* One of the nodes, as if it were the only one. */
+static void lone_node_ask(unsigned worker)
+{
+    char line[512], lone[256];
+    snprintf(lone, sizeof lone, "{ host = \"127.0.0.1\"; port = %u; " LOCK_USER " }",
+             redis_server_port(fleet.locks.servers[0]));
+    fleet_configure(&fleet, worker, &(struct fleet_setup){.queue_node = QUEUE_USER, .lock_nodes = lone});
+    snprintf(line, sizeof line, "nodes -c %s/host%u.conf", fleet.directory, worker);
+    struct program_result result = program_run(line);
+    if (strstr(result.out, "node_count") == NULL)
+        fail_msg("%s%s", result.out, result.error);
+    program_result_free(&result);
+}
+
 TEST(everything_works_with_exactly_these_rights)
 {
     struct relay *relay = relay_start(redis_server_port(fleet.queue));
@@ -506,6 +520,7 @@ TEST(everything_works_with_exactly_these_rights)
     assert_int_equal(fleet_wait(&fleet, second), 0);
     assert_int_equal(fleet_number(&fleet, "EXISTS hf:2:processes"), 0);
     another_database_ask(first, "");
+    lone_node_ask(first);
     assert_nothing_was_refused(fleet.queue, "config|get"); /* a doctor says what it could not judge */
     for (unsigned i = 0; i < fleet.locks.count; i++)
         assert_nothing_was_refused(fleet.locks.servers[i], "scan"); /* what a dry run leaves expires then */
@@ -630,7 +645,8 @@ TEST(a_doctor_names_rights_that_are_missing)
     lock_cluster_ask(&fleet.locks, 1,
                      "ACL SETUSER holdfast-lock -zadd resetchannels resetkeys ~lock:* ~hf:lock:group "
                      "~hf:fences ~hf:fences:floor");
-    assert_doctor_says("lock2: the user holdfast-lock lacks rights: ACL SETUSER holdfast-lock ~hf:listeners "
+    assert_doctor_says("lock2: the user holdfast-lock lacks rights: ACL SETUSER holdfast-lock ~hf:lock:node "
+                       "~hf:listeners "
                        "~hf:readers:* ~hf:writer:* ~hf:places:* ~hf:turns +zadd "
                        "+publish &hf:free:* +subscribe &hf:free:*",
                        true);

@@ -38,6 +38,7 @@ static void assert_words(const char *text, const char *group, const char *name, 
     buffer_fini(&out);
 }
 
+#define ALONE           CONFIG_NODES "lock_nodes = ( { host = \"a\"; } );\n"
 #define CLASS(settings) CONFIG_NODES THREE "classes = ( { class = \"modes.quick\"; " settings " } );\n"
 
 TEST(a_class_says_what_it_locks)
@@ -53,7 +54,9 @@ TEST(a_class_says_what_it_locks)
 TEST(locks_have_a_group_and_a_prefix)
 {
     assert_words(CLASS("") "lock = { prefix = \"p:\"; };\n", "0123", "locks", "in lock group 0123 below \"p:\"");
-    assert_words(CLASS(""), "", "locks", "on a single lock node below \"\"");
+    assert_words(ALONE, "0123", "locks", "on the single lock node 0123 below \"\"");
+    assert_words(ALONE, "", "locks", "on a single lock node without an id below \"\"");
+    assert_words(ALONE, NULL, "locks", NULL);
     assert_words(CLASS(""), NULL, "locks", NULL);
 }
 

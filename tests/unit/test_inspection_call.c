@@ -3,7 +3,7 @@
 
 #include "redlock/inspection_call.h"
 
-enum { MARKER, RUN, PLAIN_RUN, EVICTS, POLICY, SPOILT, REPLICA, HIGHEST, TIME, PARTS };
+enum { MARKER, RUN, PLAIN_RUN, EVICTS, POLICY, SPOILT, REPLICA, ID, HIGHEST, TIME, PARTS };
 
 #define RUN_ID       "0123456789abcdef0123456789abcdef01234567"
 #define PLAIN_RUN_ID "76543210fedcba9876543210fedcba9876543210"
@@ -26,6 +26,7 @@ static void set_up(void)
     parts[REPLICA] = string_of("0");
     parts[HIGHEST] = (struct redis_reply){.kind = REDIS_INTEGER, .integer = 1795194374000123};
     parts[TIME] = (struct redis_reply){.kind = REDIS_INTEGER, .integer = 1795194374000000};
+    parts[ID] = string_of("");
     answer = (struct redis_reply){.kind = REDIS_ARRAY, .elements = parts, .count = PARTS};
 }
 
@@ -93,6 +94,21 @@ TEST(a_run_and_a_time_must_be_some)
     assert_true(is_read());
     parts[RUN] = string_of(RUN_ID "8");
     assert_false(is_read());
+}
+
+TEST(an_id_is_sixteen_digits_or_nothing)
+{
+    struct trust_inspection inspection;
+    parts[ID] = string_of("0123456789abcdef");
+    assert_true(inspection_call_read(&inspection, NULL, &answer));
+    assert_string_equal(inspection.node_id, "0123456789abcdef");
+    parts[ID] = (struct redis_reply){.kind = REDIS_STRING, .bytes = "0123456789abcdef\0b", .length = 18};
+    assert_false(is_read());
+    static const char *const others[] = {"0123456789abcde", "0123456789abcdef0", "0123456789abcdeF", "lock1"};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        parts[ID] = string_of(others[i]);
+        assert_false(is_read());
+    }
 }
 
 TEST(a_marker_that_would_be_cut_is_none_that_is_known)

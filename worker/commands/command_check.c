@@ -104,7 +104,7 @@ static void terms_note(void *context, struct text_span name, bool breaks, const 
     findings_warn(&check->findings, "%s", sentence);
 }
 
-/* With the processes that live. `group` is that of the lock nodes: "" = a single one, NULL = not known. */
+/* With the processes that live. `group`: as in announced_terms_write. */
 static void check_terms(struct check *check, const char *group)
 {
     struct console console = {.command = &command_check, .config = check->config, .is_silent = true};
@@ -130,6 +130,7 @@ static void check_terms(struct check *check, const char *group)
 static void check_group(struct check *check)
 {
     struct nodes_session session;
+    bool is_known = false;
     char id[REDLOCK_GROUP_ID_DIGITS + 1] = "";
     for (size_t i = 0; i < check->config->lock_node_count; i++)
         if (check->config->lock_nodes[i].source.is_broken)
@@ -139,10 +140,10 @@ static void check_group(struct check *check)
         nodes_judge(session.nodes, &check->findings);
         struct redlock_group_view group = redlock_nodes_group(session.nodes);
         check_ttl(check, &group);
-        memcpy(id, group.group, sizeof id);
+        is_known = group.has_group || (group.nodes == 1 && group.reached == 1);
+        memcpy(id, group.has_group ? group.group : group.node_id, sizeof id);
     }
     nodes_session_close(&session);
-    bool is_known = check->config->lock_node_count == 1 || id[0] != '\0';
     if (check->probes[0].state == PROBE_ANSWERED && check->findings.errors == 0)
         check_terms(check, is_known ? id : NULL);
 }

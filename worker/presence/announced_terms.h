@@ -11,8 +11,8 @@
 #include "worker/config/config.h"
 #include "worker/plugin/plugin.h"
 
-/* Appends the terms of a process with this configuration. `group` is the id of its lock group: "" = a single lock node,
- * NULL = not known yet; then nothing is said about locks. Pure. */
+/* Appends the terms of a process with this configuration. `group` is the id of its lock group, or of its single
+ * lock node ("" = that has none), NULL = not known; then nothing is said about locks. Pure. */
 void announced_terms_write(const struct config *config, const struct plugins *plugins, const char *group,
                            struct buffer *out);
 

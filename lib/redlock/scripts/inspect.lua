@@ -1,7 +1,9 @@
--- Reads what decides about trust in this node (trust.h). KEYS: the marker. ARGV: none. Changes nothing.
+-- Reads what decides about trust in this node (trust.h), and which node it is. KEYS: the marker; if it is asked as the
+-- only lock node, also its id (marker.h). ARGV: with that the id that it gets if it has none, "" = it stays without.
+-- Changes nothing else.
 -- Returns {marker ("" = none, "?" = no string), run, run_id, "1" if keys can be evicted, else "0", the eviction policy,
--- "1" if the set of fences or its floor is something else, else "0", "1" if the server is a replica, else "0", the
--- highest token that it knows of any lock, the node's clock in microseconds; the last two as integers}.
+-- "1" if the set of fences or its floor is something else, else "0", "1" if the server is a replica, else "0", its id
+-- ("" = none), the highest token that it knows of any lock, its clock in microseconds; the last two as integers}.
 -- The run changes whenever the memory of the server may have gone back. It is the run_id, unless the server is a
 -- replica, or may have been one since it was started: then its replication id changed when it was made a master again,
 -- and the run is a digest of both. It has a second replication id then, and so has a master that loaded one from its
@@ -54,6 +56,11 @@ for rank = -1, -8, -1 do
         break
     end
 end
+local id = KEYS[2] and redis.call('GET', KEYS[2]) or ''
+if id == '' and ARGV[1] and ARGV[1] ~= '' and not marker and not is_replica then
+    redis.call('SET', KEYS[2], ARGV[1])
+    id = ARGV[1]
+end
 local time = redis.call('TIME')
 return {
     marker or '',
@@ -63,6 +70,7 @@ return {
     policy,
     is_spoilt and '1' or '0',
     is_replica and '1' or '0',
+    id,
     highest,
     tonumber(time[1]) * 1000000 + tonumber(time[2]),
 }

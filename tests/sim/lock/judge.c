@@ -386,7 +386,7 @@ void lock_judge_left(void)
             if (lock_value_on(node, resource) != NULL && node->lost_at.ns == 0) /* else its clock may be anywhere */
                 play_violated("liveness", "%s still holds the lock of %s", node->name, lock_key_name(resource));
         for (struct item *key; (key = table_next(&space->keys, &place)) != NULL;)
-            if (key->value->expires_ms == 0 && strcmp(key->name, "hf:lock:group") != 0 &&
+            if (key->value->expires_ms == 0 && strncmp(key->name, "hf:lock:", strlen("hf:lock:")) != 0 &&
                 strncmp(key->name, "hf:fences", strlen("hf:fences")) != 0)
                 play_violated("liveness", "%s keeps %s for ever", node->name, key->name);
     }
