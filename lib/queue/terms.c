@@ -72,16 +72,14 @@ static const char *consequence_of(bool one_waits, bool other_waits)
 }
 
 static void sentence_write(const struct terms_party *one, const struct terms_party *other,
-                           const struct terms_item *mine, const struct terms_item *theirs, struct buffer *out)
+                           const struct terms_difference *difference, struct buffer *out)
 {
-    bool one_waits = terms_lists(one->waits, mine->name), other_waits = terms_lists(other->waits, mine->name);
-    bool breaks = !terms_span_equals(mine->breaking, theirs->breaking);
-    struct text_span here = breaks ? mine->breaking : mine->disturbing,
-                     there = breaks ? theirs->breaking : theirs->disturbing;
+    struct text_span name = difference->name;
+    bool one_waits = terms_lists(one->waits, name), other_waits = terms_lists(other->waits, name);
     buffer_clear(out);
-    buffer_format(out, "%.*s: %.*s in %s, but %.*s in %s", SPAN(mine->name), SPAN(here), one->identity, SPAN(there),
-                  other->identity);
-    if (!breaks)
+    buffer_format(out, "%.*s: %.*s in %s, but %.*s in %s", SPAN(name), SPAN(difference->here), one->identity,
+                  SPAN(difference->there), other->identity);
+    if (!difference->breaks)
         return;
     buffer_append_text(out, ", so that locks would not keep their tasks apart; ");
     if (one_waits != other_waits)
@@ -90,18 +88,24 @@ static void sentence_write(const struct terms_party *one, const struct terms_par
 }
 
 void terms_compare(const struct terms_party *one, const struct terms_party *other,
-                   void (*tell)(void *context, struct text_span name, bool breaks, const char *sentence), void *context)
+                   void (*tell)(void *context, const struct terms_difference *difference), void *context)
 {
     struct buffer sentence = {0};
     struct terms_item mine, theirs;
     for (const char *at = one->terms; terms_next(&at, &mine);) {
         if (!terms_find(other->terms, mine.name, &theirs))
             continue;
-        bool breaks = !terms_span_equals(mine.breaking, theirs.breaking);
-        if (!breaks && terms_span_equals(mine.disturbing, theirs.disturbing))
-            continue;
-        sentence_write(one, other, &mine, &theirs, &sentence);
-        tell(context, mine.name, breaks, buffer_text(&sentence));
+        struct terms_difference difference = {mine.name, mine.breaking, theirs.breaking, other->identity, true, NULL};
+        if (terms_span_equals(mine.breaking, theirs.breaking)) {
+            if (terms_span_equals(mine.disturbing, theirs.disturbing))
+                continue;
+            difference.here = mine.disturbing;
+            difference.there = theirs.disturbing;
+            difference.breaks = false;
+        }
+        sentence_write(one, other, &difference, &sentence);
+        difference.sentence = buffer_text(&sentence);
+        tell(context, &difference);
     }
     buffer_fini(&sentence);
 }

@@ -38,10 +38,14 @@ struct terms_party {
     const char *identity, *terms, *waits;
 };
 
-/* Calls `tell` for each item on which the two differ, with a sentence for people that has both words and both
- * processes. `breaks`: not both may serve it. */
+/* An item on which two differ. */
+struct terms_difference {
+    struct text_span name, here, there; /* the words of one and of the other */
+    const char *other;
+    bool breaks;          /* not both may serve it */
+    const char *sentence; /* for people, with both words and both processes */
+};
 void terms_compare(const struct terms_party *one, const struct terms_party *other,
-                   void (*tell)(void *context, struct text_span name, bool breaks, const char *sentence),
-                   void *context);
+                   void (*tell)(void *context, const struct terms_difference *difference), void *context);
 
 #endif

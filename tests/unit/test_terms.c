@@ -7,13 +7,12 @@
 static struct buffer one_text, other_text, said;
 static unsigned breaking, disturbing;
 
-static void note(void *context, struct text_span name, bool breaks, const char *sentence)
+static void note(void *context, const struct terms_difference *difference)
 {
     (void)context;
-    (void)name;
-    breaking += breaks;
-    disturbing += !breaks;
-    buffer_format(&said, "%s\n", sentence);
+    breaking += difference->breaks;
+    disturbing += !difference->breaks;
+    buffer_format(&said, "%s\n", difference->sentence);
 }
 
 static const char *compare(const char *one_waits, const char *other_waits)

@@ -96,12 +96,11 @@ static void check_ttl(struct check *check, const struct redlock_group_view *grou
         startup_check_holds(config, check->plugins, ns_from_ms(group->max_ttl_ms), &check->findings);
 }
 
-static void terms_note(void *context, struct text_span name, bool breaks, const char *sentence)
+/* A worker that waits for others is as it should be while a fleet changes. */
+static void terms_note(void *context, const struct terms_difference *difference)
 {
     struct check *check = context;
-    (void)name;
-    (void)breaks; /* a worker that waits for others is as it should be while a fleet changes */
-    findings_warn(&check->findings, "%s", sentence);
+    findings_warn(&check->findings, "%s", difference->sentence);
 }
 
 /* With the processes that live. `group`: as in announced_terms_write. */
@@ -130,8 +129,8 @@ static void check_terms(struct check *check, const char *group)
 static void check_group(struct check *check)
 {
     struct nodes_session session;
-    bool is_known = false;
     char id[REDLOCK_GROUP_ID_DIGITS + 1] = "";
+    bool is_known = false;
     for (size_t i = 0; i < check->config->lock_node_count; i++)
         if (check->config->lock_nodes[i].source.is_broken)
             return;

@@ -233,8 +233,7 @@ static bool party_add(struct terms_party parties[TERMS_COMPARED_MAX], size_t cou
 
 /* A process whose lease has ended may run on until others have recovered it. */
 void fleet_compare_terms(const struct fleet *fleet, const struct terms_party *own,
-                         void (*tell)(void *context, struct text_span name, bool breaks, const char *sentence),
-                         void *context)
+                         void (*tell)(void *context, const struct terms_difference *difference), void *context)
 {
     struct terms_party parties[TERMS_COMPARED_MAX];
     size_t count = 0;

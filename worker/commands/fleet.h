@@ -62,8 +62,7 @@ size_t fleet_servers(const struct fleet *fleet, const char *queue); /* how many 
 /* Compares the terms of all processes that may run tasks with each other, or with `own` if that is not NULL. Calls
  * `tell` for each item on which two differ: once an item and pair of texts. */
 void fleet_compare_terms(const struct fleet *fleet, const struct terms_party *own,
-                         void (*tell)(void *context, struct text_span name, bool breaks, const char *sentence),
-                         void *context);
+                         void (*tell)(void *context, const struct terms_difference *difference), void *context);
 
 /* A row of the list of processes. */
 void fleet_process_put(const struct fleet_process *process, struct printer *out);

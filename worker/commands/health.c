@@ -79,14 +79,13 @@ static void judge_locks(struct health *health, const struct status *status)
              status->lock_voters, status->lock_nodes, status->lock_reason);
 }
 
-static void terms_note(void *context, struct text_span name, bool breaks, const char *sentence)
+static void terms_note(void *context, const struct terms_difference *difference)
 {
     struct health *health = context;
-    (void)name;
-    if (breaks)
-        find(health, HEALTH_TERMS, "%s", sentence);
+    if (difference->breaks)
+        find(health, HEALTH_TERMS, "%s", difference->sentence);
     else if (health->warning == NULL)
-        health->warning = log_defuse(memory_text(sentence));
+        health->warning = log_defuse(memory_text(difference->sentence));
 }
 
 static void judge_claims(struct health *health, const struct status *status, struct wall_time now)

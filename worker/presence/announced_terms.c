@@ -220,43 +220,72 @@ const char *announced_terms_reason(const struct announced_terms *terms)
 
 struct telling {
     struct announced_terms *terms;
-    struct buffer reason; /* the first */
+    struct buffer reason, fields; /* the first */
 };
 
-static void difference_note(void *context, struct text_span name, bool breaks, const char *sentence)
+/* First, as the end of a long text is cut. */
+#define WAITS "waits until all with other terms have ended: "
+
+/* A sentence is too long for a value of the log. */
+static void fields_write(const struct terms_difference *difference, struct buffer *out)
+{
+    char name[LOG_QUOTE_MAX], here[LOG_QUOTE_MAX], there[LOG_QUOTE_MAX], other[LOG_QUOTE_MAX];
+    buffer_format(out, "item=%s here=%s there=%s other=%s",
+                  log_value_bytes(difference->name.bytes, difference->name.length, name),
+                  log_value_bytes(difference->here.bytes, difference->here.length, here),
+                  log_value_bytes(difference->there.bytes, difference->there.length, there),
+                  log_value(difference->other, other));
+}
+
+static void difference_note(void *context, const struct terms_difference *difference)
 {
     struct telling *telling = context;
-    if (breaks && telling->reason.length == 0 && terms_lists(telling->terms->waits, name))
-        buffer_append_text(&telling->reason, sentence);
-    if (!breaks)
-        buffer_format(&telling->terms->told, "%s\n", sentence);
+    if (!difference->breaks) {
+        fields_write(difference, &telling->terms->told);
+        buffer_append_text(&telling->terms->told, "\n");
+    } else if (telling->reason.length == 0 && terms_lists(telling->terms->waits, difference->name)) {
+        buffer_format(&telling->reason, WAITS "%s", difference->sentence);
+        fields_write(difference, &telling->fields);
+    }
 }
 
 /* A warning that was not among the last ones. */
 static void warnings_log(struct announced_terms *terms)
 {
-    char *copy = memory_text(buffer_text(&terms->told)), *rest = copy, text[LOG_QUOTE_MAX];
+    char *copy = memory_text(buffer_text(&terms->told)), *rest = copy;
     for (char *line; (line = strsep(&rest, "\n")) != NULL;)
         if (line[0] != '\0' && !terms_lists(buffer_text(&terms->warned), (struct text_span){line, strlen(line)}))
-            log_event(LOG_WARN, "terms_differ", "reason=%s advice=\"give all workers the same\"",
-                      log_value(line, text));
+            log_event(LOG_WARN, "terms_differ", "advice=\"give all workers the same\" %s", line);
     free(copy);
     buffer_clear(&terms->warned);
     buffer_append(&terms->warned, terms->told.bytes, terms->told.length);
 }
 
-static void reason_take(struct announced_terms *terms, struct buffer *reason)
+static void reason_take(struct announced_terms *terms, struct telling *telling)
 {
-    char text[LOG_QUOTE_MAX];
-    bool waited = terms->reason.length > 0, is_same = strcmp(buffer_text(&terms->reason), buffer_text(reason)) == 0;
+    bool waited = terms->reason.length > 0;
+    bool is_same = strcmp(buffer_text(&terms->reason), buffer_text(&telling->reason)) == 0;
     buffer_fini(&terms->reason);
-    terms->reason = *reason;
-    if (is_same)
-        return;
-    if (terms->reason.length > 0)
-        log_event(LOG_WARN, "terms_wait", "reason=%s", log_value(buffer_text(&terms->reason), text));
-    else if (waited)
+    terms->reason = telling->reason;
+    if (!is_same && terms->reason.length > 0)
+        log_event(LOG_WARN, "terms_wait", "advice=\"not served until all with other terms have ended\" %s",
+                  buffer_text(&telling->fields));
+    else if (!is_same && waited)
         log_event(LOG_INFO, "terms_served", "advice=\"no other terms are left: all is served\"");
+    buffer_fini(&telling->fields);
+}
+
+/* The others may be those that the queue node has forgotten, or more than it tells of. */
+static void reason_guess(struct telling *telling)
+{
+    char name[LOG_QUOTE_MAX];
+    const char *waits = telling->terms->waits;
+    size_t length = strcspn(waits, "\n");
+    buffer_format(&telling->reason,
+                  WAITS "%.*s: others with other terms may be there, which the queue node has forgotten", (int)length,
+                  waits);
+    buffer_format(&telling->fields, "item=%s reason=\"the queue node has forgotten the others\"",
+                  log_value_bytes(waits, length, name));
 }
 
 void announced_terms_told(struct announced_terms *terms, const char *text, const char *waits,
@@ -270,10 +299,9 @@ void announced_terms_told(struct announced_terms *terms, const char *text, const
     for (size_t i = 0; i < count; i++)
         terms_compare(&own, &others[i], difference_note, &telling);
     if (waits[0] != '\0' && telling.reason.length == 0)
-        buffer_format(&telling.reason, "%.*s: others with other terms may be there, which the queue node has forgotten",
-                      (int)strcspn(waits, "\n"), waits);
+        reason_guess(&telling);
     warnings_log(terms);
-    reason_take(terms, &telling.reason);
+    reason_take(terms, &telling);
     served_note(terms);
     terms->options.changed(terms->options.context);
 }

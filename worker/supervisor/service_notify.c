@@ -10,6 +10,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/log.h"
+#include "base/utf8.h"
 
 enum { STATUS_MAX = 1024 };
 
@@ -40,11 +42,28 @@ static void message_send(const char *text)
     close(fd);
 }
 
-void service_notify_ready(const char *status)
+/* A further line would be another message, and the manager takes no text that is not UTF-8. */
+static void status_send(const char *start, const char *text)
 {
     char message[STATUS_MAX];
-    snprintf(message, sizeof message, "READY=1\nSTATUS=%s", status);
+    const char *end = text + strlen(text);
+    size_t begin = (size_t)snprintf(message, sizeof message, "%s", start);
+    for (size_t used = begin; text < end;) {
+        size_t length = utf8_length(text, end), size = length > 0 ? length : 1;
+        if (used + size >= sizeof message)
+            break;
+        memcpy(message + used, length > 0 ? text : "?", size);
+        used += size;
+        text += size;
+        message[used] = '\0';
+    }
+    log_defuse(message + begin);
     message_send(message);
+}
+
+void service_notify_ready(const char *status)
+{
+    status_send("READY=1\nSTATUS=", status);
 }
 
 /* By the time the manager assigns answers to its requests. */
@@ -65,9 +84,7 @@ void service_notify_stopping(void)
 
 void service_notify_status(const char *text)
 {
-    char message[STATUS_MAX];
-    snprintf(message, sizeof message, "STATUS=%s", text);
-    message_send(message);
+    status_send("STATUS=", text);
 }
 
 int64_t service_notify_watchdog_ns(void)
