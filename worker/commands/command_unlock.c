@@ -86,15 +86,15 @@ static int holder_tell(struct unlock *unlock, unsigned holder)
     struct buffer call = {0};
     const struct lock_runner *runner = &view->runners[holder];
     buffer_format(&call, "LOSE %s", runner->jid);
-    node_client_begin(view->console.client);
-    control_request_call(&view->console.keys, runner->identity, buffer_text(&call),
-                         node_client_compose(view->console.client));
-    console_run(&view->console);
-    long long called = node_client_integer(view->console.client, 0, -1);
-    int code = called < 0 ? console_refuse(&view->console, 0) : EXIT_CODE_OK;
+    node_client_begin(view->console->client);
+    control_request_call(&view->console->keys, runner->identity, buffer_text(&call),
+                         node_client_compose(view->console->client));
+    console_run(view->console);
+    long long called = node_client_integer(view->console->client, 0, -1);
+    int code = called < 0 ? console_refuse(view->console, 0) : EXIT_CODE_OK;
     unlock->telling[holder] = called > 0 ? TELLING_NOT_HEARD : TELLING_NOBODY; /* till it is known */
     if (called > 0)
-        code = hear_wait(unlock, holder, &view->console, runner->identity, buffer_text(&call));
+        code = hear_wait(unlock, holder, view->console, runner->identity, buffer_text(&call));
     buffer_fini(&call);
     return code;
 }
@@ -120,13 +120,13 @@ static bool is_free(const struct lock_view *view)
 static int waiters_free(struct unlock *unlock)
 {
     struct lock_view *view = &unlock->view;
-    node_client_begin(view->console.client);
+    node_client_begin(view->console->client);
     for (unsigned i = 0; i < 2; i++)
         if (i == 0 || (is_free(view) && view->lists[i][0] != '\0'))
-            lock_waiters_request_free(&view->console, view->lists[i], node_client_compose(view->console.client));
-    console_run(&view->console);
-    unlock->woke = node_client_integer(view->console.client, 0, -1) >= 0;
-    return unlock->woke ? EXIT_CODE_OK : console_refuse(&view->console, 0);
+            lock_waiters_request_free(view->console, view->lists[i], node_client_compose(view->console->client));
+    console_run(view->console);
+    unlock->woke = node_client_integer(view->console->client, 0, -1) >= 0;
+    return unlock->woke ? EXIT_CODE_OK : console_refuse(view->console, 0);
 }
 
 /* --- telling the operator ----------------------------------------------------------------------------------------- */
@@ -175,7 +175,7 @@ static void show(struct unlock *unlock)
     struct lock_view *view = &unlock->view;
     static const char *const tellings[] = {
         [TELLING_NOBODY] = "nobody", [TELLING_HEARD] = "heard", [TELLING_NOT_HEARD] = "not heard"};
-    struct printer out = printer_begin(view->console.as_json, view->console.now, &(struct buffer){0});
+    struct printer out = printer_begin(view->console->as_json, view->console->now, &(struct buffer){0});
     lock_view_put(view, &out);
     printer_truth(&out, "forced", unlock->is_forced);
     printer_list(&out, "told");
@@ -192,18 +192,18 @@ static int refuse(struct unlock *unlock)
     struct lock_view *view = &unlock->view;
     show(unlock);
     if (lock_view_has_several(view))
-        return console_complain(&view->console,
+        return console_complain(view->console,
                                 "several of its places are in use, so nothing was done: name one with --place");
     if (is_free(view))
-        return console_complain(&view->console, "nobody holds it; with --force, who waits for it would be let go");
+        return console_complain(view->console, "nobody holds it; with --force, who waits for it would be let go");
     bool tells = false, deletes = false;
     for (unsigned i = 0; i < redlock_nodes_group(view->session.nodes).nodes; i++)
         deletes |= redlock_nodes_key(view->session.nodes, i)->kind == REDLOCK_KEY_VALUE;
     if (!deletes && view->state == LOCK_IS_BLOCKED)
-        return console_complain(&view->console, "nothing was done, and --force deletes nothing of this: it is no lock");
+        return console_complain(view->console, "nothing was done, and --force deletes nothing of this: it is no lock");
     for (unsigned i = 0; i < view->holder_count; i++)
         tells |= may_be_told(view, i);
-    return console_complain(&view->console,
+    return console_complain(view->console,
                             "nothing was done: say --force to %sdelete this on every lock node and let who waits go",
                             tells ? "tell its process that it lost the lock, " : "");
 }
@@ -216,7 +216,7 @@ static int taken_code(struct unlock *unlock, enum redlock_nodes_end end, int cod
         return EXIT_CODE_FAILURE;
     if (end != REDLOCK_NODES_DONE || code != EXIT_CODE_OK)
         return end == REDLOCK_NODES_DONE ? code : EXIT_CODE_TEMPORARY;
-    return is_free(&unlock->view) ? console_complain(&unlock->view.console, "nobody held it") : EXIT_CODE_OK;
+    return is_free(&unlock->view) ? console_complain(unlock->view.console, "nobody held it") : EXIT_CODE_OK;
 }
 
 static bool keeps_blocking(const struct lock_view *view)
@@ -233,8 +233,8 @@ static int take(struct unlock *unlock)
 {
     struct lock_view *view = &unlock->view;
     int code = view->has_queue ? EXIT_CODE_OK : view->queue_code;
-    origin_tell(&view->console.origin, view->command);
-    if (!view->console.as_json)
+    origin_tell(&view->console->origin, view->command);
+    if (!view->console->as_json)
         show(unlock);
     if (view->has_queue)
         code = holders_tell(unlock);
@@ -243,11 +243,11 @@ static int take(struct unlock *unlock)
     enum redlock_nodes_end end = redlock_nodes_take(view->session.nodes, view->name);
     unlock->is_in_vain = keeps_blocking(view);
     if (view->has_queue && !unlock->is_in_vain) {
-        view->console.code = EXIT_CODE_OK; /* also when the holders could not be notified */
+        view->console->code = EXIT_CODE_OK; /* also when the holders could not be notified */
         int freed = waiters_free(unlock);
         code = code == EXIT_CODE_OK ? freed : code;
     }
-    if (view->console.as_json) {
+    if (view->console->as_json) {
         show(unlock);
         return taken_code(unlock, end, code);
     }

@@ -21,10 +21,10 @@ static const struct option_row options[] = {
 static int waiters_read(struct lock_waiters *waiters, struct lock_view *view, size_t limit, long long *others)
 {
     struct lock_waiters second = {.items = NULL};
-    int code = lock_waiters_read(waiters, &view->console, view->lists[0], limit);
+    int code = lock_waiters_read(waiters, view->console, view->lists[0], limit);
     if (code != EXIT_CODE_OK || view->lists[1][0] == '\0')
         return code;
-    code = lock_waiters_read(&second, &view->console, view->lists[1], limit);
+    code = lock_waiters_read(&second, view->console, view->lists[1], limit);
     bool is_only_second = waiters->total == 0;
     *others = is_only_second ? 0 : second.total;
     lock_waiters_free(is_only_second ? waiters : &second);
@@ -35,7 +35,7 @@ static int waiters_read(struct lock_waiters *waiters, struct lock_view *view, si
 
 static void show(struct lock_view *view, const struct lock_waiters *waiters, long long others)
 {
-    struct printer out = printer_begin(view->console.as_json, view->console.now, &(struct buffer){0});
+    struct printer out = printer_begin(view->console->as_json, view->console->now, &(struct buffer){0});
     lock_view_put(view, &out);
     if (view->has_queue) {
         lock_waiters_put(waiters, &out);

@@ -160,8 +160,8 @@ static void runner_free(struct lock_runner *runner)
 const struct option_row lock_view_options[] = {
     {OPTION_COUNT, 0, "place", "K", "of a resource with a limit: its place K, and the line for all its places",
      .offset = AT(place), .least = 1, .most = REDLOCK_LIMIT_MAX},
-    {OPTION_FLAG, 0, "json", NULL, "print one JSON object, on one line", .offset = AT(console.as_json)},
-    {OPTION_TABLE, .table = origin_lock_options, .help = ORIGIN_HEADLINE, .offset = AT(console.origin)},
+    {OPTION_FLAG, 0, "json", NULL, "print one JSON object, on one line", .offset = AT(own.as_json)},
+    {OPTION_TABLE, .table = origin_lock_options, .help = ORIGIN_HEADLINE, .offset = AT(own.origin)},
     {OPTION_TABLE, .table = nodes_login_options, .help = NODES_LOGIN_HEADLINE, .offset = AT(login)},
     {.type = OPTION_END},
 };
@@ -202,7 +202,7 @@ static const struct config_class *class_of(const struct config *config, const ch
 /* Sets has_queue. A queue node that cannot be asked does not end the command. */
 static int console_begin(struct lock_view *view)
 {
-    struct console *console = &view->console;
+    struct console *console = view->console;
     console->origin.takes_lock_nodes = true;
     int code = console_configure(console, view->command, ORIGIN_NEEDS_LOCKS);
     if (code != EXIT_CODE_OK)
@@ -219,7 +219,7 @@ static int console_begin(struct lock_view *view)
 
 int lock_view_open(struct lock_view *view, const struct command_line *line)
 {
-    struct console *console = &view->console;
+    struct console *console = view->console = &view->own;
     if (line->argument_count != 1)
         return command_misused(view->command, "name the resource, as tasks name it: without the prefix of its keys");
     view->resource = line->arguments[0];
@@ -244,11 +244,22 @@ static void runners_free(struct lock_view *view)
         runner_free(&view->runners[i]);
 }
 
-int lock_view_close(struct lock_view *view, int code)
+bool lock_view_share(struct lock_view *view, struct console *console)
+{
+    *view = (struct lock_view){.command = console->command, .console = console, .has_queue = true};
+    return nodes_session_open(&view->session, console->config, NULL);
+}
+
+void lock_view_leave(struct lock_view *view)
 {
     runners_free(view);
     nodes_session_close(&view->session);
-    return console_close(&view->console, code);
+}
+
+int lock_view_close(struct lock_view *view, int code)
+{
+    lock_view_leave(view);
+    return console_close(view->console, code);
 }
 
 /* --- looking ------------------------------------------------------------------------------------------------------ */
@@ -323,7 +334,7 @@ static void place_look(struct lock_view *view, unsigned place)
         const char *owner = view->holders[i].owner;
         view->is_ours[i] = owner != NULL && lock_owner_read(&view->owners[i], owner, owner_length(&view->holders[i]));
         if (view->is_ours[i] && view->has_queue)
-            runner_find(&view->runners[i], &view->owners[i], &view->console);
+            runner_find(&view->runners[i], &view->owners[i], view->console);
     }
 }
 
@@ -355,7 +366,17 @@ int lock_view_look(struct lock_view *view)
                  view->resource);
     if (!lock_view_has_several(view))
         place_look(view, (unsigned)view->place);
-    return view->console.code;
+    return view->console->code;
+}
+
+void lock_view_look_at(struct lock_view *view, const char *resource)
+{
+    view->resource = resource;
+    view->place = 0;
+    view->owner = class_of(view->console->config, resource);
+    lock_view_look(view);
+    if (lock_view_has_several(view))
+        place_look(view, view->places[0]);
 }
 
 /* --- words -------------------------------------------------------------------------------------------------------- */
@@ -431,7 +452,7 @@ static void runner_print(const struct lock_view *view, unsigned holder)
     puts("");
     if (runner->since.us != 0)
         printf("  since    %s (%s)\n", human_date(runner->since, date),
-               human_moment(runner->since, view->console.now, human));
+               human_moment(runner->since, view->console->now, human));
     else
         puts("  since    unknown");
 }

@@ -62,7 +62,8 @@ struct lock_view {
     const struct config_class *owner;                /* the class whose template makes such names; NULL = none here */
     bool changes;
     struct nodes_login login;
-    struct console console;
+    struct console *console; /* by which it asks */
+    struct console own;
     bool has_queue;
     int queue_code;   /* why not; EXIT_CODE_OK: only lock nodes are named */
     unsigned blocked; /* nodes that have something which is no lock, or has no end */
@@ -83,6 +84,13 @@ int lock_resource_check(const struct command *command, const char *resource, con
 /* Takes the resource from the line. */
 int lock_view_open(struct lock_view *view, const struct command_line *line) MUST_CHECK;
 int lock_view_close(struct lock_view *view, int code); /* returns `code` */
+
+/* For a command that has a console: instead of lock_view_open. False, with the reason in the session: its configuration
+ * names no lock nodes. */
+bool lock_view_share(struct lock_view *view, struct console *console) MUST_CHECK;
+void lock_view_leave(struct lock_view *view); /* instead of lock_view_close; harmless before lock_view_share */
+/* Looks at any resource; of several places at the first that is in use. The resource has to stay. */
+void lock_view_look_at(struct lock_view *view, const char *resource);
 
 /* Looks at the resource, or at its place. If no place was named and the nodes have something for one of them only, that
  * is the place from now on. Returns an exit code: not EXIT_CODE_OK only when the queue node became unreachable

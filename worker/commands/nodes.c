@@ -10,6 +10,8 @@
 #include "worker/print/printer.h"
 #include "worker/config/node_options.h"
 
+#define PATIENCE_NS (1 * NS_PER_S)
+
 /* --- the session ------------------------------------------------------------------------------------------------- */
 
 #define AT(member) offsetof(struct nodes_login, member)
@@ -43,6 +45,14 @@ void nodes_login_apply(const struct nodes_login *login, struct redlock_node *nod
         nodes[i].password = NULL;
         nodes[i].password_file = login->password_file;
     }
+}
+
+void nodes_patience_bound(struct config *config, int64_t given_ns)
+{
+    int64_t most_ns = given_ns > 0 ? given_ns : PATIENCE_NS;
+    for (size_t i = 0; i < config->lock_node_count; i++)
+        if (config->lock_nodes[i].connect_timeout_ns > most_ns)
+            config->lock_nodes[i].connect_timeout_ns = most_ns;
 }
 
 bool nodes_session_open(struct nodes_session *session, const struct config *config, const struct nodes_login *login)

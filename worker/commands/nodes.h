@@ -20,6 +20,10 @@ int nodes_login_check(const struct nodes_login *login, const struct command *com
 /* The nodes refer to it. */
 void nodes_login_apply(const struct nodes_login *login, struct redlock_node *nodes, size_t count);
 
+/* Makes connections to lock nodes fail after `given_ns` (0 = one second), whatever the configuration has: for commands
+ * to which they are only a part. */
+void nodes_patience_bound(struct config *config, int64_t given_ns);
+
 /* The lock nodes of a configuration, looked at once, and everything that has to live as long. */
 struct nodes_session {
     struct redlock_node list[REDLOCK_NODES_MAX];

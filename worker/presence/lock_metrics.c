@@ -8,23 +8,18 @@
 
 #include "base/invariant.h"
 #include "base/memory.h"
-#include "queue/envelope.h"
 #include "queue/run_counts.h"
 #include "redis/request.h"
 
 /* Pairs are found by a hash of their name; the last pair is that of all others. */
-enum {
-    PLACES = 2 * LOCK_METRICS_PAIRS,
-    NO_PAIR = 0,
-    NAME_SIZE = ENVELOPE_CLASS_BYTES_MAX + LOCK_METRICS_PREFIX_BYTES + 3
-};
+enum { PLACES = 2 * LOCK_METRICS_PAIRS, NO_PAIR = 0 };
 
 #define DAY_US    (86400 * US_PER_S)
 #define US_PER_MS (NS_PER_MS / NS_PER_US)
 
 struct pair {
-    char name[NAME_SIZE]; /* "CLASS|PREFIX|" */
-    bool is_counted;      /* since the last take */
+    char name[LOCK_METRICS_NAME_SIZE];
+    bool is_counted; /* since the last take */
     uint64_t events[LOCK_EVENTS];
     uint64_t wait[RUN_COUNTS_BUCKETS], hold[RUN_COUNTS_BUCKETS];
 };
@@ -110,12 +105,17 @@ static struct pair *pair_find(struct lock_metrics *metrics, const char *name)
     return added;
 }
 
-static struct pair *pair_counted(struct lock_metrics *metrics, const char *class_name, const char *resource)
+void lock_metrics_name(const char *class_name, const char *resource, char out[LOCK_METRICS_NAME_SIZE])
 {
-    char name[NAME_SIZE];
-    char *end = part_write(name, class_name, strnlen(class_name, ENVELOPE_CLASS_BYTES_MAX));
+    char *end = part_write(out, class_name, strnlen(class_name, ENVELOPE_CLASS_BYTES_MAX));
     end = part_write(end, resource, prefix_length(resource));
     *end = '\0';
+}
+
+static struct pair *pair_counted(struct lock_metrics *metrics, const char *class_name, const char *resource)
+{
+    char name[LOCK_METRICS_NAME_SIZE];
+    lock_metrics_name(class_name, resource, name);
     struct pair *pair = pair_find(metrics, name);
     pair->is_counted = true;
     return pair;

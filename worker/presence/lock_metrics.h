@@ -20,6 +20,7 @@
 
 #include "base/buffer.h"
 #include "base/clock.h"
+#include "queue/envelope.h"
 
 enum { LOCK_METRICS_PAIRS = 128, LOCK_METRICS_PREFIX_BYTES = 64 };
 
@@ -53,6 +54,10 @@ void lock_metrics_acquired(struct lock_metrics *metrics, const char *class_name,
                            int64_t waited_us);
 /* How long it was held. */
 void lock_metrics_hold(struct lock_metrics *metrics, const char *class_name, const char *resource, int64_t us);
+
+/* "CLASS|PREFIX|": with what the fields of their counts begin. */
+enum { LOCK_METRICS_NAME_SIZE = ENVELOPE_CLASS_BYTES_MAX + LOCK_METRICS_PREFIX_BYTES + 3 };
+void lock_metrics_name(const char *class_name, const char *resource, char out[LOCK_METRICS_NAME_SIZE]);
 
 /* Moves what was counted into the arguments of a request, two for each pair with any count: "CLASS|PREFIX|", and
  * "NAME NUMBER NAME NUMBER ..." with the names of the events, and "wait.B" and "hold.B" for the B-th bucket of the
