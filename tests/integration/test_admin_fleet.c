@@ -108,6 +108,11 @@ TEST(check_is_one_line_and_an_exit_code)
     given("SADD paused asleep");
     given("LPUSH queue:slow '{\"class\":\"a\",\"args\":[],\"enqueued_at\":1000.5}'");
     given("LPUSH queue:asleep '{\"class\":\"a\",\"args\":[],\"enqueued_at\":1000.5}'");
+    admin("status", "--check");
+    assert_int_equal(result.exit_code, 1);
+    assert_string_equal(result.out, "not well: the queue asleep is paused: 1 task waits; 1 worker, 2 tasks in queues, "
+                                    "0 waiting for locks\n");
+    given("DEL queue:asleep");
     admin_good("status", "--check");
     admin_good("status", "--check", "--max-dead", "2");
     admin("status", "--check", "--max-dead", "1", "--max-latency", "10s");
@@ -179,7 +184,8 @@ TEST(a_queue_grows_when_more_is_pushed_than_done)
     admin("doctor", "--json");
     assert_contains(result.out, "\"severity\":\"warning\",\"id\":\"queue-grows\",\"what\":\"the queue slow grows: ");
     given("SADD paused slow");
-    admin_good("status", "--check");
+    admin("status", "--check");
+    assert_contains(result.out, "not well: the queue slow is paused: 11 tasks wait; 1 worker, ");
 }
 
 TEST(a_lease_that_ended_just_now_is_no_trouble_yet)

@@ -213,6 +213,16 @@ TEST(bounds_are_those_that_were_set)
     queue.is_paused = true;
     status.overdue_us[0] = 0;
     status.dead = 4;
+    assert_begins(line(), "not well: the queue mail is paused: 1,234 tasks wait; 1 worker, ");
+}
+
+/* An operator may have forgotten it. */
+TEST(a_paused_queue_with_tasks_is_not_well)
+{
+    queue.is_paused = true;
+    queue.length = 1;
+    assert_begins(line(), "not well: the queue mail is paused: 1 task waits; 1 worker, ");
+    queue.length = 0;
     assert_begins(line(), "well: 1 worker, ");
 }
 

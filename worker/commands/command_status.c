@@ -6,9 +6,9 @@
 
 #include "worker/print/human.h"
 #include "worker/commands/health.h"
+#include "worker/commands/nodes.h"
 
-#define WATCH_LEAST_NS   (200 * NS_PER_MS)
-#define LOCK_PATIENCE_NS (1 * NS_PER_S)
+#define WATCH_LEAST_NS (200 * NS_PER_MS)
 
 struct status_command {
     struct console console;
@@ -211,15 +211,6 @@ static int status_watch(struct status_command *command, struct console *console)
     return code;
 }
 
-/* So long nobody waits for a lock node, whatever its configuration has for connecting. */
-static void lock_patience_bound(struct console *console)
-{
-    int64_t given_ns = console->origin.node_timeout_ns, most_ns = given_ns > 0 ? given_ns : LOCK_PATIENCE_NS;
-    for (size_t i = 0; i < console->config->lock_node_count; i++)
-        if (console->config->lock_nodes[i].connect_timeout_ns > most_ns)
-            console->config->lock_nodes[i].connect_timeout_ns = most_ns;
-}
-
 static int run(int argc, char **argv)
 {
     struct status_command command = {.bounds = health_bounds_usual};
@@ -233,7 +224,7 @@ static int run(int argc, char **argv)
     struct console *console = &command.console;
     int code = console_open(console, &command_status, ORIGIN_NEEDS_QUEUE, false);
     if (code == EXIT_CODE_OK) {
-        lock_patience_bound(console);
+        nodes_patience_bound(console->config, console->origin.node_timeout_ns);
         command.nodes = top_nodes_start(console->config, command.watch_ns > 0 ? command.watch_ns : NS_PER_S);
         code = command.watch_ns > 0 ? status_watch(&command, console) : status_once(&command, console);
     }
@@ -259,10 +250,11 @@ const struct command command_status = {
         "it,\n"
         "    stop one;\n"
         "  - nobody has recovered the tasks of a dead process for a minute;\n"
-        "  - tasks wait for a class that no worker serves;\n"
+        "  - tasks wait in a paused queue;\n"
+        "  - tasks wait in a queue, or for a class, that no worker serves;\n"
         "  - dead is full: each further task that dies pushes out the oldest;\n"
         "  - a queue grows: its oldest task has waited for over a minute, and within a minute more tasks were pushed\n"
-        "    there (by a tenth and ten at least) than all workers did of all queues. Paused queues may grow.\n"
+        "    there (by a tenth and ten at least) than all workers did of all queues.\n"
         "\n"
         "Which lock nodes there are is known from a configuration only. One that hangs costs about two seconds, or\n"
         "--node-timeout and one.\n"

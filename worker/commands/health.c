@@ -124,6 +124,16 @@ static void judge_queue_keys(struct health *health, const struct backlog *backlo
                  log_quote(backlog->items[i].name, quoted));
 }
 
+static void judge_paused(struct health *health, const struct backlog *backlog)
+{
+    char quoted[LOG_QUOTE_MAX], human[HUMAN_TEXT_MAX];
+    for (size_t i = 0; i < backlog->count; i++)
+        if (backlog->items[i].is_paused && backlog->items[i].length > 0)
+            find(health, HEALTH_PAUSED, "the queue %s is paused: %s task%s wait%s",
+                 log_quote(backlog->items[i].name, quoted), human_count(backlog->items[i].length, human),
+                 human_plural(backlog->items[i].length), backlog->items[i].length == 1 ? "s" : "");
+}
+
 /* A worker of another program, such as Sidekiq, has a queue in common with ours: it announces no classes. */
 static bool shares_queues(const struct fleet *fleet)
 {
@@ -216,6 +226,7 @@ void health_judge(struct health *health, const struct status *status, const stru
     judge_claims(health, status, now);
     judge_answers(health, status);
     judge_queue_keys(health, &status->backlog);
+    judge_paused(health, &status->backlog);
     judge_queues(health, status);
     judge_classes(health, status);
     if (status->dead >= DEAD_ENTRIES - 1)

@@ -19,6 +19,7 @@ enum health_kind {
     HEALTH_CLAIMS,
     HEALTH_ANSWERS, /* that a worker does not receive */
     HEALTH_QUEUE_KEY,
+    HEALTH_PAUSED, /* a queue with tasks */
     HEALTH_QUEUE,
     HEALTH_CLASS,
     HEALTH_DEAD,
