@@ -184,7 +184,8 @@ TEST(large_places_are_never_read_whole)
     assert_contains(result.error, "looked through 400 entries of queue q;");
     admin_good("status", "--check", "--min-processes", "0");
     assert_int_equal(redis_server_calls(server, "keys"), 0);
-    assert_int_equal(redis_server_calls(server, "zrange"), 5); /* leases, classes nobody serves, the first due */
+    assert_int_equal(redis_server_calls(server, "zrange"),
+                     6); /* leases (twice), classes nobody serves, the first due */
     assert_int_equal(redis_server_calls(server, "lrange"), 3);
     assert_int_equal(redis_server_calls(server, "scan"), 0);
     assert_true(redis_server_calls(server, "zrangebyscore") < 600);
@@ -204,10 +205,12 @@ TEST(show_tells_everything_that_is_known)
     assert_contains(result.out, "\"recoveries\":[{\"identity\":\"h:2:b\",\"at\":1000.125,\"beside_culprit\":false},"
                                 "{\"identity\":\"h:3:c\",\"at\":1001.5,\"beside_culprit\":true}],"
                                 "\"iteration\":{\"runs\":2,\"progress\":{\"done\":40},\"seconds\":3.25,"
-                                "\"cancelled\":1000},\"has_result\":false,\"fence\":null}\n");
+                                "\"cancelled\":1000},\"has_result\":false,\"fence\":null,\"why\":{\"reason\":\"dead\","
+                                "\"sentence\":\"It died ");
     admin_good("tasks", "show", "j1");
-    assert_contains(result.out, "place         dead, ");
-    assert_contains(result.out, "score 1000.5)\n");
+    assert_contains(result.out, "It died ");
+    assert_contains(result.out, "\nWhat to do: When the cause is mended: `holdfast tasks retry j1`.\n");
+    assert_contains(result.out, "place         dead, score 1000.5\n");
     assert_contains(result.out, "retry_count   0\n");
     assert_contains(result.out, "backtrace\n    \"a.c/1\"\n    \"b.c\"\n");
     assert_contains(result.out, "recovered     from h:2:b, ");
@@ -222,9 +225,11 @@ TEST(show_tells_everything_that_is_known)
     assert_contains(result.out, "result        an earlier run left one");
     admin_good("tasks", "show", "j1", "--json");
     assert_contains(result.out, "\"has_result\":true");
-    given("SET hf:2:result:j2 {}");
+    given("SET hf:2:result:j2 '{\"ended_at\":1000.25,\"result\":7}'");
     admin("tasks", "show", "j2");
-    assert_contains(result.error, "holdfast result prints what it has left");
+    assert_contains(result.error,
+                    "the task j2 was not found. It is done since 1970-01-01T00:16:40Z, and left a result. "
+                    "`holdfast result j2` prints it.");
     given("DEL hf:2:result:j2");
     admin("tasks", "show", "j2");
     assert_int_equal(result.exit_code, 1);
@@ -239,10 +244,10 @@ TEST(show_tells_the_token_of_a_running_claim)
           "hf:2:process:h:1:a " TASK("c1", ""));
     admin_good("tasks", "show", "c1", "--json");
     assert_contains(result.out, "\"place\":\"claims\"");
-    assert_contains(result.out, ",\"fence\":null}");
+    assert_contains(result.out, ",\"fence\":null,\"why\":{\"reason\":\"starts\",");
     given("HSET h:1:a:work t3 '{\"queue\":\"q\",\"payload\":\"{\\\"jid\\\":\\\"c1\\\"}\",\"hf_fence\":\"77\"}'");
     admin_good("tasks", "show", "c1", "--json");
-    assert_contains(result.out, ",\"fence\":\"77\"}");
+    assert_contains(result.out, ",\"fence\":\"77\",\"why\":{");
     admin_good("tasks", "show", "c1");
     assert_contains(result.out, "fence         77\n");
     given("HSET h:1:a:work t3 '{\"queue\":\"q\",\"payload\":\"{\\\"jid\\\":\\\"other\\\"}\",\"hf_fence\":\"77\"}'");

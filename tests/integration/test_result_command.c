@@ -44,25 +44,27 @@ TEST(a_result_cannot_steer_a_terminal)
 
 TEST(every_place_has_its_answer)
 {
-    assert_none(NONE_TO_COME, "it has ended without one", "{\"jid\":\"j1\",\"state\":\"gone\",\"place\":null");
+    assert_none(NONE_TO_COME, "j1 has no result. It is nowhere: ",
+                "{\"jid\":\"j1\",\"state\":\"gone\",\"error\":null,\"reason\":\"unknown\"");
     given("SADD queues q");
     given("LPUSH queue:q " TASK("j1", ""));
-    assert_none(NONE_YET, "it is in queue", "\"state\":\"pending\",\"place\":\"queue\",\"error\":null}");
+    assert_none(NONE_YET, "j1 has no result yet. No worker is alive. Start one",
+                "\"state\":\"pending\",\"error\":null,\"reason\":\"no_worker\"");
     given("DEL queue:q");
     given("ZADD schedule 9000000000 " TASK("j1", ""));
-    assert_none(NONE_YET, "it is in schedule", "\"state\":\"pending\",\"place\":\"schedule\"");
+    assert_none(NONE_YET, "It is scheduled for ", "\"state\":\"pending\",\"error\":null,\"reason\":\"scheduled\"");
     given("DEL schedule");
     given("ZADD retry 9000000000 " TASK("j1", ",\"error_class\":\"E\",\"error_message\":\"oops\""));
-    assert_none(NONE_YET, "its last run failed: \"E: oops\"", "\"place\":\"retry\",\"error\":\"E: oops\"}");
+    assert_none(NONE_YET, "last with \"E: oops\"", "\"error\":\"E: oops\",\"reason\":\"retry\"");
     given("DEL retry");
     given("ZADD hf:2:processes 99999999999 h:1:a");
     given("EVAL \"redis.call('HSET', KEYS[1], '3', '0123456789abcdefq' .. string.char(10) .. ARGV[1])\" 1 "
           "hf:2:process:h:1:a " TASK("j1", ""));
-    assert_none(NONE_YET, "it is in claims", "\"state\":\"pending\",\"place\":\"claims\"");
+    assert_none(NONE_YET, "h:1:a has just taken it", "\"state\":\"pending\",\"error\":null,\"reason\":\"starts\"");
     given("DEL hf:2:process:h:1:a");
     given("ZADD dead 1000 " TASK("j1", ",\"error_class\":\"E\",\"error_message\":\"oops\""));
-    assert_none(NONE_TO_COME, "it is dead: \"E: oops\"",
-                "\"state\":\"dead\",\"place\":\"dead\",\"error\":\"E: oops\"}");
+    assert_none(NONE_TO_COME, ": \"E: oops\". When the cause is mended",
+                "\"state\":\"dead\",\"error\":\"E: oops\",\"reason\":\"dead\"");
 }
 
 /* A result of an earlier run is one, whatever became of the jid since. */
@@ -79,7 +81,7 @@ TEST(what_was_not_looked_at_may_still_come)
     given("EVAL \"for i = 1, 30 do redis.call('LPUSH', 'queue:q', '{}') end redis.call('SADD', 'queues', 'q')\" 0");
     admin("result", "j1", "--scan-limit", "10");
     assert_int_equal(result.exit_code, NONE_YET);
-    assert_contains(result.error, "was not found where was looked");
+    assert_contains(result.error, "It was not found among the entries that were looked at");
 }
 
 TEST(foreign_values_are_no_results)
@@ -149,7 +151,7 @@ TEST(waiting_ends_when_the_task_is_dead)
     await_looks(2);
     given("DEL queue:q");
     given("ZADD dead 1000 " TASK("j1", ",\"error_class\":\"E\",\"error_message\":\"oops\""));
-    assert_ends(&program, NONE_TO_COME, "", "it is dead: \"E: oops\"");
+    assert_ends(&program, NONE_TO_COME, "", "j1 has no result. It died ");
 }
 
 TEST(waiting_ends_when_the_task_is_gone)
@@ -159,14 +161,14 @@ TEST(waiting_ends_when_the_task_is_gone)
     struct program program = waiting_start("--wait=1h");
     await_looks(2);
     given("DEL queue:q");
-    assert_ends(&program, NONE_TO_COME, "", "it has ended without one");
+    assert_ends(&program, NONE_TO_COME, "", "j1 has no result. It is nowhere: ");
 }
 
 TEST(waiting_ends_when_its_time_is_over)
 {
     given("ZADD schedule 9000000000 " TASK("j1", ""));
     struct program program = waiting_start("--wait=300ms");
-    assert_ends(&program, NONE_YET, "", "no result yet: it is in schedule");
+    assert_ends(&program, NONE_YET, "", "no result yet. It is scheduled for ");
 }
 
 TEST(waiting_can_be_interrupted)
@@ -263,7 +265,7 @@ TEST(push_names_the_setting_when_no_result_was_kept)
     char jid[25];
     struct program program = push_start("--wait", NULL, jid);
     given("DEL queue:default");
-    assert_ends(&program, NONE_TO_COME, "", "(result_ttl of the class is 0)");
+    assert_ends(&program, NONE_TO_COME, "", "only a class with a result_ttl leaves a result");
 }
 
 TEST(push_waits_for_nothing_that_is_not_pushed)

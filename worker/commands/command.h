@@ -61,6 +61,7 @@ extern const struct command command_tasks;
 extern const struct command command_top;
 extern const struct command command_unlock;
 extern const struct command command_who;
+extern const struct command command_why;
 extern const struct command command_work;
 
 /* The whole program but for main(). `built` is build_facts (worker/print/version.h). */

@@ -49,12 +49,14 @@ const struct command command_result = {
         "(result_ttl). With --wait it waits until there is one, or until it is clear that there will be none: the\n"
         "task is dead, or is nowhere. It looks up to five times a second, later every two seconds.\n"
         "\n"
+        "When there is none it says why, in the words of `holdfast why`.\n"
+        "\n"
         "Exits with 0 when there is a result; with 1 when there is none and none is to be expected: the task is\n"
         "dead, has ended without one, or nobody knows it; with 75 when there is none yet: the task waits, runs or\n"
         "is to be tried again, or nodes could not be reached.\n"
         "\n"
         "JSON: jid, state (done, pending, dead, gone, unknown); of a task that is done also ended_at and result; of\n"
-        "any other place (queue, schedule, retry, dead, claims or null) and error (of its last run, or null).\n",
+        "any other error (of its last run, or null), and what `holdfast why` prints.\n",
     .examples = "  holdfast result 0123456789abcdef01234567\n"
                 "  holdfast result 0123456789abcdef01234567 --wait=30s\n",
     .options = options,

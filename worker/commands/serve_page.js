@@ -306,9 +306,10 @@ async function taskView(parent, id) {
     const {answer: task} = await search('task', {id});
     const verbs = {retry: ['retry', 'bury', 'delete', 'cancel'], dead: ['retry', 'delete'], claims: ['cancel']};
     const pre = (text) => { add(parent, 'pre').textContent = text.slice(0, 100000); };
-    add(parent, 'p', {}, `It is in ${task.place}. `);
+    add(parent, 'p', 'answer', task.why.sentence);
+    add(parent, 'p', {}, `What to do: ${task.why.advice}`);
     acts(parent, task.key || task.jid, verbs[task.place] || ['bury', 'delete', 'cancel']);
-    members(parent, task, ['error_backtrace', 'task', 'place', 'key']);
+    members(parent, task, ['error_backtrace', 'task', 'key', 'why']);
     if (task.error_backtrace) {
         add(parent, 'h3', {}, 'Backtrace');
         pre([].concat(task.error_backtrace).join('\n'));

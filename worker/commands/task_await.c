@@ -7,7 +7,7 @@
 
 #include "base/log.h"
 #include "queue/task_result.h"
-#include "worker/commands/task_find.h"
+#include "worker/commands/task_why.h"
 #include "worker/print/json_writer.h"
 
 #define LOOK_FIRST_NS   (200 * NS_PER_MS)
@@ -33,8 +33,7 @@ struct waiting {
     struct buffer record;
     bool is_there;
     enum standing standing;
-    const char *place; /* of STANDS_SOMEWHERE; NULL = not known */
-    char *error;       /* of its last failure; NULL = none, or not known */
+    struct task_why why;
 };
 
 /* --- looking ------------------------------------------------------------------------------------------------------ */
@@ -55,23 +54,10 @@ static int result_look(struct waiting *waiting)
 
 static void standing_take(struct waiting *waiting)
 {
-    const struct task_entry *entry = waiting->search.found;
-    struct task_view view = {.bytes = NULL};
-    struct buffer error = {0};
-    free(waiting->error);
-    waiting->error = NULL;
-    waiting->standing = entry == NULL ? STANDS_NOWHERE : entry->place == TASK_IN_DEAD ? STANDS_DEAD : STANDS_SOMEWHERE;
-    if (entry == NULL && waiting->search.was_cut)
-        waiting->standing = STANDS_UNKNOWN;
-    waiting->place = entry != NULL ? task_place_name(entry->place) : NULL;
-    if (entry == NULL)
-        return;
-    task_view_read(&view, entry->task.bytes, entry->task.length);
-    task_view_error(&view, &error);
-    if (error.length > 0)
-        waiting->error = strdup(buffer_text(&error));
-    task_view_fini(&view);
-    buffer_fini(&error);
+    const struct task_search *search = &waiting->search;
+    waiting->standing = search->found == NULL                  ? search->was_cut ? STANDS_UNKNOWN : STANDS_NOWHERE
+                        : search->found->place == TASK_IN_DEAD ? STANDS_DEAD
+                                                               : STANDS_SOMEWHERE;
 }
 
 static int task_look(struct waiting *waiting)
@@ -80,15 +66,6 @@ static int task_look(struct waiting *waiting)
     if (code == EXIT_CODE_OK)
         standing_take(waiting);
     return code;
-}
-
-/* The most likely places first, the most expensive ones last. */
-static void places_choose(struct task_search *search)
-{
-    static const enum task_place places[] = {TASK_IN_CLAIMS, TASK_IN_RETRY, TASK_IN_DEAD, TASK_IN_SCHEDULE,
-                                             TASK_IN_QUEUE};
-    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++)
-        task_search_in(search, places[i]);
 }
 
 /* What was not found may have been on its way, and its result may be there since. */
@@ -126,6 +103,14 @@ static int failed(struct waiting *waiting, int code)
     return code;
 }
 
+static int reason_find(struct waiting *waiting)
+{
+    const struct task_search *search = &waiting->search;
+    if (!console_time(waiting->console))
+        return EXIT_CODE_TEMPORARY;
+    return task_why_look(&waiting->why, waiting->await->jid, search->found, search->was_cut);
+}
+
 /* When the next search is due after one that began and ended then. */
 static struct instant search_next(struct instant began, struct instant ended, int64_t *gap_ns)
 {
@@ -135,16 +120,17 @@ static struct instant search_next(struct instant began, struct instant ended, in
 }
 
 /* Says on a terminal why nothing comes. */
-static void delay_tell(const struct waiting *waiting)
+static int delay_tell(struct waiting *waiting)
 {
-    char quoted[LOG_QUOTE_MAX], error[LOG_QUOTE_MAX];
+    char quoted[LOG_QUOTE_MAX];
     if (!isatty(STDERR_FILENO) || waiting->standing != STANDS_SOMEWHERE)
-        return;
-    fprintf(stderr, "holdfast %s: %s is in %s", waiting->console->command->name, log_quote(waiting->await->jid, quoted),
-            waiting->place);
-    if (waiting->error != NULL)
-        fprintf(stderr, "; its last run failed: %s", log_quote(waiting->error, error));
-    fprintf(stderr, "; `holdfast status` says whether all is well. Ctrl-C ends the wait, not the task\n");
+        return EXIT_CODE_OK;
+    int code = reason_find(waiting);
+    if (code == EXIT_CODE_OK)
+        fprintf(stderr, "holdfast %s: %s: %s %s Ctrl-C ends the wait, not the task.\n", waiting->console->command->name,
+                log_quote(waiting->await->jid, quoted), buffer_text(&waiting->why.reason.sentence),
+                buffer_text(&waiting->why.reason.advice));
+    return code;
 }
 
 static int await_end(struct waiting *waiting)
@@ -170,7 +156,7 @@ static int await_end(struct waiting *waiting)
         code = look(waiting);
         next_search = search_next(now, instant_now(), &gap);
         if (code == EXIT_CODE_OK && !waiting->is_there && ++searches == SEARCHES_UNTOLD)
-            delay_tell(waiting);
+            code = delay_tell(waiting);
     }
     waiting->console->is_silent = false;
     return code == EXIT_CODE_OK ? code : failed(waiting, code);
@@ -187,50 +173,32 @@ static int wait_for_it(struct waiting *waiting)
 
 /* --- telling ------------------------------------------------------------------------------------------------------ */
 
-static int absence_tell(struct waiting *waiting)
-{
-    struct console *console = waiting->console;
-    char quoted[LOG_QUOTE_MAX], error[LOG_QUOTE_MAX];
-    const char *jid = log_quote(waiting->await->jid, quoted);
-    const char *why = waiting->error != NULL ? log_quote(waiting->error, error) : NULL;
-    switch (waiting->standing) {
-    case STANDS_NOWHERE:
-        if (waiting->await->was_pushed)
-            return console_complain(console,
-                                    "%s has ended without a result: its handler has given none, its class keeps none "
-                                    "(result_ttl of the class is 0), or it was cancelled, deleted, or "
-                                    "discarded, as a failure without retries is",
-                                    jid);
-        return console_complain(console,
-                                "%s has no result: it has ended without one, its result was kept for long enough, or "
-                                "nobody has pushed it",
-                                jid);
-    case STANDS_DEAD:
-        return console_complain(console, "%s has no result: it is dead%s%s", jid, why != NULL ? ": " : "",
-                                why != NULL ? why : "");
-    case STANDS_SOMEWHERE:
-        console_complain(console, "%s has no result yet: it is in %s%s%s", jid, waiting->place,
-                         why != NULL ? "; its last run failed: " : "", why != NULL ? why : "");
-        return EXIT_CODE_TEMPORARY;
-    case STANDS_UNKNOWN:
-        console_complain(console, "%s has no result yet, and was not found where was looked", jid);
-        return EXIT_CODE_TEMPORARY;
-    }
-    return EXIT_CODE_FAILURE;
-}
-
-static int absence_print(struct waiting *waiting)
+static void absence_print(struct waiting *waiting)
 {
     static const char *const states[] = {[STANDS_NOWHERE] = "gone",
                                          [STANDS_SOMEWHERE] = "pending",
                                          [STANDS_DEAD] = "dead",
                                          [STANDS_UNKNOWN] = "unknown"};
-    struct json_writer json = json_begin(&(struct buffer){0});
-    json_text(&json, "jid", waiting->await->jid);
-    json_text(&json, "state", states[waiting->standing]);
-    json_text(&json, "place", waiting->place);
-    json_text(&json, "error", waiting->error);
-    json_finish(&json);
+    struct printer out = printer_begin(true, waiting->console->now, &(struct buffer){0});
+    printer_text(&out, NULL, "jid", waiting->await->jid);
+    printer_text(&out, NULL, "state", states[waiting->standing]);
+    printer_text(&out, NULL, "error", printer_known(waiting->why.facts.error));
+    task_reason_put(&waiting->why.reason, &waiting->why.facts, &out);
+    printer_end(&out);
+}
+
+static int absence_tell(struct waiting *waiting)
+{
+    char quoted[LOG_QUOTE_MAX];
+    int code = reason_find(waiting);
+    if (code != EXIT_CODE_OK)
+        return failed(waiting, code);
+    if (waiting->console->as_json)
+        absence_print(waiting);
+    else
+        console_complain(waiting->console, "%s has no result%s. %s %s", log_quote(waiting->await->jid, quoted),
+                         may_come(waiting) ? " yet" : "", buffer_text(&waiting->why.reason.sentence),
+                         buffer_text(&waiting->why.reason.advice));
     return may_come(waiting) ? EXIT_CODE_TEMPORARY : EXIT_CODE_FAILURE;
 }
 
@@ -261,9 +229,10 @@ int task_await(const struct task_await *await)
     struct console *console = await->console;
     struct waiting waiting = {.await = await,
                               .console = console,
+                              .why = {.console = console},
                               .until = instant_after(instant_now(), await->wait_ns),
                               .search = {.console = console, .scan_limit = await->scan_limit}};
-    places_choose(&waiting.search);
+    task_search_everywhere(&waiting.search);
     console->is_silent = await->was_pushed; /* who has just pushed it did not ask how far was looked */
     int code = look(&waiting);
     if (code != EXIT_CODE_OK && console->is_silent)
@@ -272,11 +241,9 @@ int task_await(const struct task_await *await)
     if (code == EXIT_CODE_OK && await->waits)
         code = wait_for_it(&waiting);
     if (code == EXIT_CODE_OK)
-        code = waiting.is_there   ? result_print(&waiting)
-               : console->as_json ? absence_print(&waiting)
-                                  : absence_tell(&waiting);
+        code = waiting.is_there ? result_print(&waiting) : absence_tell(&waiting);
+    task_why_end(&waiting.why);
     task_search_end(&waiting.search);
     buffer_fini(&waiting.record);
-    free(waiting.error);
     return code;
 }

@@ -9,10 +9,12 @@
 #include "base/real.h"
 #include "worker/print/human.h"
 #include "worker/commands/process_info.h"
+#include "worker/commands/task_why.h"
 
 struct showing {
     struct tasks *tasks;
     const struct task_entry *entry;
+    struct task_why *why;
     struct printer out;
     struct task_view view;
     char *fence; /* of a claim that runs under a lock; NULL = not known */
@@ -102,22 +104,17 @@ static void place_print(const struct showing *showing)
 {
     const struct task_entry *entry = showing->entry;
     const struct printer *out = &showing->out;
-    char human[HUMAN_TEXT_MAX], date[HUMAN_TEXT_MAX], quoted[LOG_QUOTE_MAX], queue[LOG_QUOTE_MAX];
+    char quoted[LOG_QUOTE_MAX], queue[LOG_QUOTE_MAX];
     const char *place = task_place_name(entry->place);
-    if (task_place_is_set(entry->place) && !isfinite(real_read(entry->score, NULL)))
+    if (task_place_is_set(entry->place))
         printer_line(out, "place         %s, score %s", place, entry->score);
-    else if (task_place_is_set(entry->place))
-        printer_line(out, "place         %s, %s (%s, score %s)", place,
-                     human_moment(wall_read(entry->score), out->now, human), human_date(wall_read(entry->score), date),
-                     entry->score);
     else if (entry->place == TASK_IN_QUEUE)
         printer_line(out, "place         queue %s, number %lld to run", log_quote(entry->queue, queue),
                      entry->position);
     else
-        printer_line(out, "place         claimed from queue %s by %s, %s%s, %s", log_quote(entry->queue, queue),
+        printer_line(out, "place         claimed from queue %s by %s, %s%s", log_quote(entry->queue, queue),
                      log_quote(entry->identity, quoted), entry->slot != NULL ? "slot " : "its bell",
-                     entry->slot != NULL ? entry->slot : "",
-                     entry->is_living ? "which is alive" : "whose lease has ended");
+                     entry->slot != NULL ? entry->slot : "");
 }
 
 /* --- what it says ----------------------------------------------------------------------------------------------- */
@@ -261,13 +258,9 @@ static void iteration_put(struct showing *showing)
 
 /* --- the command ------------------------------------------------------------------------------------------------ */
 
-static void places_choose(const struct tasks *tasks, struct task_search *search)
+static void why_put(struct showing *showing)
 {
-    static const enum task_place all[] = {TASK_IN_RETRY, TASK_IN_SCHEDULE, TASK_IN_DEAD, TASK_IN_CLAIMS, TASK_IN_QUEUE};
-    if (tasks->has_place)
-        task_search_in(search, tasks->place);
-    for (size_t i = 0; !tasks->has_place && i < sizeof all / sizeof all[0]; i++)
-        task_search_in(search, all[i]);
+    task_reason_put(&showing->why->reason, &showing->why->facts, &showing->out);
 }
 
 static int found_show(struct showing *showing)
@@ -286,6 +279,7 @@ static int found_show(struct showing *showing)
         tasks_place_json(showing->entry, showing->view.envelope.jid, &out->json);
         members_json(showing);
     } else {
+        why_put(showing);
         place_print(showing);
         members_print(showing);
     }
@@ -295,42 +289,47 @@ static int found_show(struct showing *showing)
     iteration_put(showing);
     printer_truth(out, "has_result", has_result(showing));
     printer_text(out, NULL, "fence", showing->fence);
+    if (out->is_json) {
+        json_open(&out->json, "why", '{');
+        why_put(showing);
+        json_close(&out->json, '}');
+    }
     printer_end(out);
     return EXIT_CODE_OK;
 }
 
-/* One that is done is nowhere; its result may be there. */
-static int absence_tell(struct tasks *tasks, const char *id)
+static int absence_tell(struct task_why *why, const char *id)
 {
-    struct console *console = &tasks->console;
     char quoted[LOG_QUOTE_MAX];
-    bool is_jid = envelope_jid_is_sound(id, strlen(id));
-    console_ask(console, "EXISTS", console_key(console, console->keys.result_prefix, is_jid ? id : ""), NULL);
-    if (console->code != EXIT_CODE_OK)
-        return console->code;
-    bool is_done = node_client_integer(console->client, 0, 0) == 1;
-    return console_complain(console, "the task %s was not found%s", log_quote(id, quoted),
-                            is_done ? "; it is done, and holdfast result prints what it has left" : "");
+    return console_complain(why->console, "the task %s was not found. %s %s", log_quote(id, quoted),
+                            buffer_text(&why->reason.sentence), buffer_text(&why->reason.advice));
 }
 
 int tasks_show(struct tasks *tasks)
 {
     struct task_search search = {.console = &tasks->console, .queue = tasks->queue, .scan_limit = tasks->scan_limit};
+    struct task_why why = {.console = &tasks->console};
     int code = EXIT_CODE_OK;
-    places_choose(tasks, &search);
+    if (tasks->has_place)
+        task_search_in(&search, tasks->place);
+    else
+        task_search_everywhere(&search);
     for (int i = 0; i < tasks->id_count && (code == EXIT_CODE_OK || code == EXIT_CODE_FAILURE); i++) {
-        struct showing showing = {.tasks = tasks};
+        struct showing showing = {.tasks = tasks, .why = &why};
         tasks->console.code = EXIT_CODE_OK; /* what keeps one from being found need not hide the others */
         int found = task_search_run(&search, tasks->ids[i]);
         showing.entry = search.found;
+        if (found == EXIT_CODE_OK)
+            found = task_why_look(&why, tasks->ids[i], search.found, search.was_cut || tasks->has_place);
         if (found == EXIT_CODE_OK && search.found == NULL)
-            found = absence_tell(tasks, tasks->ids[i]);
+            found = absence_tell(&why, tasks->ids[i]);
         else if (found == EXIT_CODE_OK)
             found = found_show(&showing);
         task_view_fini(&showing.view);
         free(showing.fence);
         code = found != EXIT_CODE_OK ? found : code;
     }
+    task_why_end(&why);
     task_search_end(&search);
     return code;
 }

@@ -1,0 +1,398 @@
+#include "worker/commands/task_why.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/real.h"
+#include "queue/run_counts.h"
+#include "queue/task_result.h"
+#include "worker/commands/process_info.h"
+#include "worker/presence/lock_metrics.h"
+
+/* So many entries of a place are looked at for a second task with the jid, and so many places in line before it. */
+enum { TWINS_LOOKED_AT = 1000, PLACES_LOOKED_AT = 128 };
+
+/* --- who could run it --------------------------------------------------------------------------------------------- */
+
+/* One that has just got its lease does not say yet which queues are its. */
+static bool may_serve_queue(const struct fleet_process *process, const char *queue)
+{
+    return fleet_process_serves(process, queue) || (process->state == FLEET_ALIVE && process->info.queue_count == 0);
+}
+
+/* Workers of other programs do not say which classes they serve. */
+static bool may_serve_class(const struct fleet_process *process, const char *class_name)
+{
+    struct text_span name = {class_name, strlen(class_name)};
+    return process->classes == NULL || terms_lists(process->classes, name);
+}
+
+static bool is_allowed(const struct fleet_process *process, const struct task_facts *facts, const char *item)
+{
+    struct text_span locks = {TERMS_OF_LOCKS, strlen(TERMS_OF_LOCKS)}, of_class = {item, strlen(item)};
+    return !terms_lists(process->waits, of_class) && !(facts->locks && terms_lists(process->waits, locks));
+}
+
+static void terms_note(void *context, struct text_span name, bool breaks, const char *sentence)
+{
+    struct buffer *terms = context;
+    (void)name;
+    if (breaks && terms->length == 0)
+        buffer_append_text(terms, sentence);
+}
+
+static void worker_count(struct task_facts *facts, const struct fleet_process *process, const char *item)
+{
+    bool is_able = may_serve_class(process, facts->class_name);
+    facts->workers.living++;
+    if (!may_serve_queue(process, facts->queue)) {
+        if (is_able && process->classes != NULL)
+            facts->workers.elsewhere = process->identity;
+        return;
+    }
+    facts->workers.of_queue++;
+    if (process->is_quiet) {
+        facts->workers.quiet = process->identity;
+        return;
+    }
+    facts->workers.awake++;
+    facts->workers.able += is_able;
+    if (!is_able || !is_allowed(process, facts, item))
+        return;
+    facts->workers.allowed++;
+    facts->workers.threads += process->concurrency;
+    facts->workers.busy += process->busy;
+}
+
+static void workers_read(struct task_why *why)
+{
+    struct task_facts *facts = &why->facts;
+    struct buffer item = {0};
+    if (why->fleet.count == 0 || why->console->now.us != why->fleet_at.us) {
+        fleet_free(&why->fleet);
+        fleet_read(&why->fleet, why->console);
+        why->fleet_at = why->console->now;
+    }
+    buffer_format(&item, "%s%s", TERMS_OF_CLASS, facts->class_name);
+    for (size_t i = 0; i < why->fleet.count; i++) {
+        const struct fleet_process *process = &why->fleet.items[i];
+        if (process->state == FLEET_ALIVE || process->state == FLEET_FOREIGN)
+            worker_count(facts, process, buffer_text(&item));
+    }
+    buffer_fini(&item);
+    buffer_clear(&why->terms);
+    if (facts->workers.able > facts->workers.allowed)
+        fleet_compare_terms(&why->fleet, NULL, terms_note, &why->terms);
+    if (why->terms.length == 0)
+        buffer_append_text(&why->terms, "it waits until processes with other terms have ended");
+    facts->workers.terms = log_defuse((char *)buffer_text(&why->terms));
+}
+
+/* --- the task ----------------------------------------------------------------------------------------------------- */
+
+static void line_take(struct task_facts *facts, const char *line)
+{
+    static const struct {
+        const char *prefix;
+        enum task_line line;
+    } lines[] = {{"resource:", TASK_LINE_RESOURCE}, {"places:", TASK_LINE_PLACES}, {"class:", TASK_LINE_CLASS}};
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++)
+        if (strncmp(line, lines[i].prefix, strlen(lines[i].prefix)) == 0) {
+            facts->line = lines[i].line;
+            facts->line_name = line + strlen(lines[i].prefix);
+        }
+}
+
+static void record_take(struct task_why *why, const struct task_entry *entry)
+{
+    struct task_facts *facts = &why->facts;
+    const struct envelope *envelope = &why->view.envelope;
+    bool is_set = task_place_is_set(entry->place);
+    task_view_read(&why->view, entry->task.bytes, entry->task.length);
+    buffer_clear(&why->error);
+    if (is_set)
+        facts->at = wall_read(entry->score);
+    facts->queue = entry->queue != NULL ? entry->queue : "default";
+    facts->process = entry->identity;
+    facts->is_living = entry->is_living;
+    facts->position = entry->position;
+    if (!why->view.is_task)
+        return;
+    task_view_error(&why->view, &why->error);
+    if (envelope->jid[0] != '\0')
+        snprintf(why->jid, sizeof why->jid, "%s", envelope->jid);
+    facts->class_name = envelope->class_name;
+    if (is_set && envelope->queue[0] != '\0')
+        facts->queue = envelope->queue;
+    facts->failures = envelope->was_retried && envelope->retry_count >= 0 ? (unsigned)envelope->retry_count + 1 : 0;
+    facts->put_off_at = envelope->parked_at;
+    facts->unserved_at = envelope->unserved_at;
+    facts->locks = envelope->resource_count > 0 || envelope->parked_at.us != 0;
+    if (entry->place != TASK_IN_RETRY && entry->place != TASK_IN_DEAD)
+        line_take(facts, envelope->line);
+    if (entry->place == TASK_IN_CLAIMS && facts->line == TASK_LINE_NONE && envelope->resource_count > 0) {
+        facts->line = TASK_LINE_RESOURCE;
+        facts->line_name = envelope->resources[0];
+    }
+}
+
+enum { LENGTH, PAUSED, RANK, WAITING, RUN };
+
+static void queue_read(struct task_why *why, const struct task_entry *entry)
+{
+    struct task_facts *facts = &why->facts;
+    struct console *console = why->console;
+    const char *list = facts->line != TASK_LINE_NONE ? why->view.envelope.line : "";
+    char field[32];
+    node_client_begin(console->client);
+    node_client_ask(console->client, "LLEN", console_key(console, console->keys.queue_prefix, facts->queue), NULL);
+    node_client_ask(console->client, "SISMEMBER", console->keys.paused, facts->queue, NULL);
+    node_client_ask(console->client, "ZRANK", console_key(console, console->keys.waiting_prefix, list), facts->jid,
+                    NULL);
+    node_client_ask(console->client, "ZCARD", console_key(console, console->keys.waiting_prefix, list), NULL);
+    if (entry->slot != NULL) {
+        snprintf(field, sizeof field, "t%s", entry->slot);
+        node_client_ask(console->client, "HGET", console_work_key(console, entry->identity), field, NULL);
+    }
+    console_run(console);
+    facts->length = node_client_integer(console->client, LENGTH, -1);
+    facts->is_paused = node_client_integer(console->client, PAUSED, 0) == 1;
+    facts->ahead = node_client_integer(console->client, RANK, -1);
+    facts->waiting = node_client_integer(console->client, WAITING, -1);
+    const struct redis_reply *run =
+        entry->slot != NULL ? node_client_reply_of(console->client, RUN, REDIS_STRING) : NULL;
+    if (run != NULL)
+        facts->since = process_run_since(run->bytes, run->length, facts->jid);
+}
+
+static void lease_read(struct task_why *why)
+{
+    const struct fleet_process *process =
+        why->facts.process != NULL ? fleet_find(&why->fleet, why->facts.process) : NULL;
+    if (process != NULL)
+        why->facts.lease_end = process->lease_end;
+}
+
+/* Who has or had the lock keeps its place until it ends, so it is no one ahead; nor is who vanished. */
+static void line_read(struct task_why *why)
+{
+    struct task_facts *facts = &why->facts;
+    struct lock_waiters waiters = {.items = NULL};
+    size_t looked = facts->ahead < PLACES_LOOKED_AT ? (size_t)facts->ahead : PLACES_LOOKED_AT;
+    if (!facts->is_in_line || looked == 0)
+        return;
+    lock_waiters_read(&waiters, why->console, why->view.envelope.line, looked);
+    for (size_t i = 0; i < waiters.count; i++) {
+        bool is_holder = facts->lock.jid != NULL && strcmp(waiters.items[i].jid, facts->lock.jid) == 0;
+        bool waits = waiters.items[i].state == LOCK_WAITER_PARKED || waiters.items[i].state == LOCK_WAITER_ON_WAY;
+        facts->ahead -= is_holder || !waits;
+        facts->waiting -= is_holder || !waits;
+    }
+    lock_waiters_free(&waiters);
+}
+
+/* --- its lock ----------------------------------------------------------------------------------------------------- */
+
+/* In the middle of each bucket; the last has no end. */
+static int64_t mean_us(const struct node_client *client)
+{
+    const struct redis_reply *counts = node_client_reply_of(client, 0, REDIS_ARRAY);
+    double sum = 0, total = 0;
+    for (unsigned i = 0; counts != NULL && i < counts->count && i < RUN_COUNTS_BUCKETS; i++) {
+        double from = i > 0 ? (double)run_counts_bucket_bound(i - 1) : 0;
+        double to = i + 1 < RUN_COUNTS_BUCKETS ? (double)run_counts_bucket_bound(i) : 2 * from;
+        double count = counts->elements[i].bytes != NULL ? real_read(counts->elements[i].bytes, NULL) : 0;
+        sum += count * (from + to) / 2;
+        total += count;
+    }
+    return total > 0 ? (int64_t)(sum / total * 1000) : -1;
+}
+
+static void hold_read(struct task_why *why)
+{
+    struct task_facts *facts = &why->facts;
+    struct console *console = why->console;
+    char name[LOCK_METRICS_NAME_SIZE];
+    struct buffer field = {0};
+    lock_metrics_name(facts->lock.class_name != NULL ? facts->lock.class_name : facts->class_name, facts->line_name,
+                      name);
+    node_client_begin(console->client);
+    struct buffer *request = node_client_compose(console->client);
+    redis_request_begin(request, 2 + RUN_COUNTS_BUCKETS);
+    redis_request_text(request, "HMGET");
+    queue_keys_request_our_day(&console->keys, "locks", console->now, request);
+    for (unsigned i = 0; i < RUN_COUNTS_BUCKETS; i++) {
+        buffer_clear(&field);
+        buffer_format(&field, "%shold.%u", name, i);
+        redis_request_bytes(request, field.bytes, field.length);
+    }
+    buffer_fini(&field);
+    console_run(console);
+    facts->lock.hold_us = mean_us(console->client);
+}
+
+static void holder_take(struct task_why *why)
+{
+    struct task_facts *facts = &why->facts;
+    const struct lock_view *view = &why->lock;
+    unsigned first = 0;
+    while (first < view->holder_count && view->holders[first].standing != REDLOCK_HELD)
+        first++;
+    if (view->state != LOCK_IS_HELD || first == view->holder_count)
+        return;
+    const struct redlock_holder *holder = &view->holders[first];
+    const struct lock_runner *runner = &view->runners[first];
+    char quoted[LOG_QUOTE_MAX];
+    size_t length = holder->owner != NULL ? holder->length - (size_t)(holder->owner - holder->value) : 0;
+    buffer_append_text(&why->owner, length > 0 ? log_quote_bytes(holder->owner, length, quoted) : "another program");
+    facts->lock.is_shared = holder->is_reader;
+    facts->lock.holders = holder->is_reader ? view->holder_count : 1;
+    facts->lock.remaining_us = holder->remaining_ms >= 0 ? holder->remaining_ms * 1000 : -1;
+    facts->lock.is_ours = view->is_ours[first];
+    facts->lock.jid = runner->jid;
+    facts->lock.class_name = runner->class_name;
+    facts->lock.process = runner->identity;
+    facts->lock.is_living = runner->is_living;
+    facts->lock.since = runner->since;
+}
+
+/* As `status` counts them. */
+static void votes_take(struct task_why *why)
+{
+    struct redlock_group_view group = redlock_nodes_group(why->lock.session.nodes);
+    struct redlock_node_view views[REDLOCK_NODES_MAX];
+    struct status status;
+    for (unsigned i = 0; i < group.nodes; i++)
+        views[i] = *redlock_nodes_view(why->lock.session.nodes, i);
+    status_take_locks(&status, views, NULL, group.nodes);
+    why->facts.lock.nodes = group.nodes;
+    why->facts.lock.quorum = group.quorum;
+    why->facts.lock.voters = status.lock_voters;
+    snprintf(why->trouble, sizeof why->trouble, "%s", status.lock_reason);
+    why->facts.lock.trouble = log_defuse(why->trouble);
+}
+
+/* A task that was put off without a place in line may lack a majority of the lock nodes: then no lock is looked at. */
+static void lock_read(struct task_why *why)
+{
+    struct task_facts *facts = &why->facts;
+    struct lock_view *view = &why->lock;
+    buffer_clear(&why->owner);
+    if (!why->knows_lock) {
+        nodes_patience_bound(why->console->config, why->console->origin.node_timeout_ns);
+        why->has_lock = lock_view_share(view, why->console);
+    }
+    why->knows_lock = true;
+    facts->lock.is_asked = why->has_lock;
+    facts->lock.why_not = view->session.reason;
+    if (!why->has_lock)
+        return;
+    lock_view_look_at(view, facts->line != TASK_LINE_NONE ? facts->line_name : "holdfast");
+    facts->lock.state = view->state;
+    facts->lock.blocked = view->blocked;
+    holder_take(why);
+    if (facts->line == TASK_LINE_PLACES && view->state == LOCK_IS_HELD) {
+        facts->lock.holders = view->place_count;
+        facts->lock.limit = view->owner != NULL ? view->owner->limit : view->place_count;
+    }
+    facts->lock.owner = buffer_text(&why->owner);
+    votes_take(why);
+    if (facts->line != TASK_LINE_NONE)
+        hold_read(why);
+}
+
+/* --- the look ----------------------------------------------------------------------------------------------------- */
+
+static void result_read(struct task_why *why)
+{
+    struct console *console = why->console;
+    struct task_result result;
+    bool is_jid = envelope_jid_is_sound(why->facts.jid, strlen(why->facts.jid));
+    const struct redis_reply *record = console_ask(
+        console, "GET", console_key(console, console->keys.result_prefix, is_jid ? why->facts.jid : ""), NULL);
+    if (record->kind == REDIS_STRING && task_result_read(record->bytes, record->length, &result))
+        why->facts.ended_at = result.ended_at;
+}
+
+static void entry_read(struct task_why *why, const struct task_entry *entry)
+{
+    struct task_facts *facts = &why->facts;
+    facts->is_found = true;
+    facts->place = entry->place;
+    record_take(why, entry);
+    queue_read(why, entry);
+    workers_read(why);
+    lease_read(why);
+    bool is_parked = entry->place == TASK_IN_SCHEDULE && facts->put_off_at.us != 0;
+    bool may_ask = entry->place == TASK_IN_CLAIMS && facts->is_living && facts->since.us == 0 && facts->locks;
+    if (facts->line != TASK_LINE_CLASS && (is_parked || may_ask))
+        lock_read(why);
+    if (may_ask)
+        facts->ahead = 0; /* it is the next */
+    facts->is_in_line = facts->line != TASK_LINE_NONE && facts->ahead >= 0;
+    line_read(why);
+    facts->error = buffer_text(&why->error);
+}
+
+static void facts_begin(struct task_why *why, const char *jid, bool was_cut)
+{
+    snprintf(why->jid, sizeof why->jid, "%s", jid);
+    why->facts = (struct task_facts){.jid = why->jid,
+                                     .was_cut = was_cut,
+                                     .position = -1,
+                                     .length = -1,
+                                     .is_local = why->console->origin.kind == ORIGIN_LOCAL,
+                                     .error = "",
+                                     .ahead = -1,
+                                     .waiting = -1,
+                                     .lock = {.remaining_us = -1, .hold_us = -1, .owner = ""}};
+}
+
+/* The other one with the jid of a task that runs: of these a few places are looked through, without a word. */
+static const struct task_entry *twin_find(struct task_why *why, const struct task_entry *entry)
+{
+    bool was_silent = why->console->is_silent;
+    task_search_end(&why->twins);
+    why->twins = (struct task_search){.console = why->console, .queue = entry->queue, .scan_limit = TWINS_LOOKED_AT};
+    task_search_in(&why->twins, TASK_IN_SCHEDULE);
+    task_search_in(&why->twins, TASK_IN_RETRY);
+    task_search_in(&why->twins, TASK_IN_QUEUE);
+    why->console->is_silent = true;
+    int code = task_search_run(&why->twins, why->jid);
+    why->console->is_silent = was_silent;
+    return code == EXIT_CODE_OK ? why->twins.found : NULL;
+}
+
+int task_why_look(struct task_why *why, const char *jid, const struct task_entry *entry, bool was_cut)
+{
+    facts_begin(why, jid, was_cut);
+    if (entry != NULL)
+        entry_read(why, entry);
+    else
+        result_read(why);
+    bool runs = entry != NULL && entry->place == TASK_IN_CLAIMS && why->facts.since.us != 0 && why->facts.is_living;
+    const struct task_entry *twin = runs ? twin_find(why, entry) : NULL;
+    if (twin != NULL) {
+        struct wall_time since = why->facts.since;
+        facts_begin(why, jid, false);
+        entry_read(why, twin);
+        why->facts.twin = entry->identity;
+        why->facts.since = since;
+    }
+    task_reason_find(&why->reason, &why->facts, why->console->now);
+    return why->console->code;
+}
+
+void task_why_end(struct task_why *why)
+{
+    if (why->knows_lock)
+        lock_view_leave(&why->lock);
+    fleet_free(&why->fleet);
+    task_search_end(&why->twins);
+    task_view_fini(&why->view);
+    task_reason_fini(&why->reason);
+    buffer_fini(&why->error);
+    buffer_fini(&why->terms);
+    buffer_fini(&why->owner);
+}
