@@ -34,12 +34,11 @@ static bool is_allowed(const struct fleet_process *process, const struct task_fa
     return !terms_lists(process->waits, of_class) && !(facts->locks && terms_lists(process->waits, locks));
 }
 
-static void terms_note(void *context, struct text_span name, bool breaks, const char *sentence)
+static void terms_note(void *context, const struct terms_difference *difference)
 {
     struct buffer *terms = context;
-    (void)name;
-    if (breaks && terms->length == 0)
-        buffer_append_text(terms, sentence);
+    if (difference->breaks && terms->length == 0)
+        buffer_append_text(terms, difference->sentence);
 }
 
 static void worker_count(struct task_facts *facts, const struct fleet_process *process, const char *item)
