@@ -87,6 +87,7 @@ static void trouble_begin(void)
                                    .fail_over = fail_over,
                                    .longest_ns = chance_scale(&fleet.chance, 100 * NS_PER_MS, 20 * NS_PER_S),
                                    .lease_ns = fleet.lease_ms * NS_PER_MS,
+                                   .ttl_ns = fleet.ttl_ms * NS_PER_MS,
                                    .drift_ppb = DRIFT_PPB,
                                    .is_wild = fleet.is_wild,
                                    .is_minor = fleet.is_minor,
@@ -267,7 +268,8 @@ static void calm_pass(void)
         worker_end(&fleet.workers[i]);
     if (play_is_violated() || !fleet_is_idle()) /* what is excused waits on */
         return;
-    if (chance_pick(&fleet.chance, 3) == 0)
+    if (chance_pick(&fleet.chance, 3) == 0 &&
+        (fleet.has_no_locks || fleet_group_is_known())) /* else it begins nothing */
         worker_drain_one(&fleet.workers[0]);
     if (!play_is_violated())
         fleet_remains_end();

@@ -255,6 +255,7 @@ struct server_event;
 void fleet_line_moved(struct fleet_task *task, enum fleet_place from, const struct server_event *event);
 void fleet_line_executed(const struct server_event *event);
 void fleet_line_tick(void);
+bool fleet_group_is_known(void); /* the lock group, at a majority */
 /* A node keeps its key for longer than any lock lasts: its clock was ahead when it was granted. */
 bool fleet_lock_is_stuck(unsigned resource);
 

@@ -11,12 +11,16 @@
 #define STEP_NS    (20 * NS_PER_MS)
 #define TIMEOUT_MS 700
 
+/* Its time counts from now on, and it is there when the run has ended. */
 static void child_push(struct hf_job *job, const struct hf_host *host, const struct fleet_task *task)
 {
+    struct fleet_task *child = &fleet.tasks[task->child];
     const hf_push_api *push = host->api("push", 1);
     char reason[256];
     struct buffer text = {0};
-    fleet_task_write(&fleet.tasks[task->child], &text);
+    if (child->said_at.ns == 0)
+        child->said_at = world_time();
+    fleet_task_write(child, &text);
     if (!push->add(job, buffer_text(&text), reason, sizeof reason))
         play_violated("push", "a handler may not push %s: %s", buffer_text(&text), reason);
     buffer_fini(&text);

@@ -217,7 +217,7 @@ static bool lock_is_free(unsigned resource)
 }
 
 /* Without one nobody gets a lock before an operator makes the group again. */
-static bool group_is_known(void)
+bool fleet_group_is_known(void)
 {
     unsigned known = 0;
     for (unsigned i = 0; i < fleet.node_count; i++)
@@ -255,7 +255,7 @@ static unsigned serving_workers(void)
 void fleet_line_tick(void)
 {
     unsigned serving = serving_workers();
-    bool may_judge = (fleet_is_quiet() || fleet.is_calm) && group_is_known() && serving > 0;
+    bool may_judge = (fleet_is_quiet() || fleet.is_calm) && fleet_group_is_known() && serving > 0;
     bool is_paused = is_any_paused();
     was_paused = was_paused || is_paused;
     successors_check();

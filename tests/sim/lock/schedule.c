@@ -4,6 +4,7 @@
 #include "tests/sim/world/trouble.h"
 
 #define TROUBLE_NS  (8 * NS_PER_S)
+#define PRESSURE_NS (16 * NS_PER_S)
 #define MAKE_NS     (5 * NS_PER_S)
 #define CALM_NS     (40 * NS_PER_S)
 #define END_NS      (80 * NS_PER_S) /* three users of a process wait one behind the other, each for 20 s at most */
@@ -153,7 +154,7 @@ static void nodes_roll(void)
 
 static void pressure_play(void)
 {
-    for (int64_t ns = 0; ns < TROUBLE_NS && !play_is_violated(); ns += STEP_NS) {
+    for (int64_t ns = 0; ns < PRESSURE_NS && !play_is_violated(); ns += STEP_NS) {
         run_for(STEP_NS);
         lock_judge_patience();
     }

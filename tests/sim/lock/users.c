@@ -60,7 +60,7 @@ int64_t lock_user_rest_ns(struct lock_user *user)
     if (lock_user_is_pressed(user))
         return ns;
     if (lock_schedule.is_pressed && !lock_schedule.is_calm) /* each of the pressed is alone in its process */
-        return user->client->number < PRESSED ? 10 * NS_PER_S : ns / 1024;
+        return user->client->number < PRESSED ? 20 * NS_PER_S : ns / 1024;
     if (lock_schedule.is_calm && user->acquired > user->acquired_before)
         return NS_PER_S + ns;
     if (lock_schedule.is_herd)

@@ -3,7 +3,7 @@
  *
  *   HF_SEED       the first seed; else the day decides, and it is printed
  *   HF_SCHEDULES  how many
- *   HF_SECONDS    no more begin after so long
+ *   HF_SECONDS    no more begin when so much processor time is used
  *   HF_TRACE=1    the history of each, on stderr: for one; 2 = without what processes log
  *   HF_WITHOUT    moves that are left out, by their numbers: 3,7,12
  *   HF_REDUCE=1   of the first that is found: leaves out what can be left out, and prints what remains */
@@ -44,7 +44,7 @@ struct play {
     const char *name;
     void (*schedule)(uint64_t seed);
     uint64_t count, seed; /* when the environment says nothing; seed 0 = of the day */
-    int64_t limit_ns;     /* no more begin after that; 0 = no limit */
+    int64_t limit_ns;     /* of processor time: no more begin after that; 0 = no limit */
     /* After so many schedules: counters that must not be 0, else the run shows too little; and bounds, of which the
      * last has no name. */
     uint64_t expected_after;

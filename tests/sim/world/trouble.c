@@ -319,6 +319,8 @@ enum queue_trouble {
 static void queue_trouble_begins(struct move *move, struct node *queue)
 {
     const struct trouble_scene *scene = trouble.scene;
+    if (scene->fail_over != NULL && chance_pick(&move->chance, 4) == 0)
+        move->other = QUEUE_FAIL_OVER;
     bool is_silent = chance_pick(&move->chance, 3) == 0;
     if (!queue->is_up) /* its clients are gone, and it must not answer them */
         return;
@@ -595,6 +597,10 @@ static void move_draw(struct move *move, struct chance *chance, unsigned kinds, 
     if (trouble.scene->kinds == TROUBLE_OF_LEASES && move->kind != QUEUE && move->kind != LOSE &&
         chance_pick(chance, 2) == 0)
         move->for_ns = chance_between(chance, trouble.scene->lease_ns * 14 / 15, trouble.scene->lease_ns * 28 / 15);
+    bool stands_still = move->kind == PAUSE || move->kind == HANG || move->kind == STALL;
+    if (stands_still && trouble.scene->ttl_ns > 0 && trouble.scene->kinds == TROUBLE_OF_ALL_KINDS &&
+        chance_pick(chance, 3) == 0)
+        move->for_ns = chance_between(chance, trouble.scene->ttl_ns / 2, 2 * trouble.scene->ttl_ns);
     move->victim = (unsigned)chance_pick(chance, 1 << 16);
     move->other = (unsigned)chance_pick(chance, 1 << 16);
     move->both_ways = chance_pick(chance, 2) == 0;

@@ -34,6 +34,7 @@ struct trouble_scene {
     enum trouble_kinds kinds;
     int64_t longest_ns; /* how long a trouble lasts at most */
     int64_t lease_ns;   /* of processes at the queue node */
+    int64_t ttl_ns;     /* of locks: what stands still does so for longer now and then; 0 = as it happens */
     int64_t drift_ppb;  /* by how much the rates of two clocks may differ */
     int64_t doubt_ns;   /* so long after the trouble of one node that of another may begin; 0 = never */
     /* An empty server takes over the address of a node, and its place in `nodes`, while the old one lives on; and its
