@@ -97,6 +97,14 @@ TEST(a_lock_of_another_program)
     assert_why("blocked", "blocked", FOUND, "3 lock nodes have under its key what is no lock.");
 }
 
+TEST(one_of_several_locks)
+{
+    given_a_holder();
+    free(fleet_ask(&fleet, "LPUSH queue:jobs '{\"class\":\"hold\",\"args\":[1,1,0],\"jid\":\"both\","
+                           "\"resource\":[\"a\",\"r\",\"z\"]}'"));
+    assert_why("both", "lock", FOUND, "It waits for the lock on r, held ");
+}
+
 TEST(all_places_and_all_of_a_share)
 {
     fleet_work(&fleet, &(struct fleet_setup){.plugin = "holder",

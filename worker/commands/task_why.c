@@ -272,6 +272,16 @@ static void votes_take(struct task_why *why)
     why->facts.lock.trouble = log_defuse(why->trouble);
 }
 
+/* A claim waits for any of its resources; its record names the one that was refused last. */
+static void taken_find(struct task_why *why)
+{
+    const struct envelope *envelope = &why->view.envelope;
+    for (unsigned i = 0; i < envelope->resource_count && why->lock.state == LOCK_IS_FREE; i++) {
+        why->facts.line_name = envelope->resources[i];
+        lock_view_look_at(&why->lock, why->facts.line_name);
+    }
+}
+
 /* A task that was put off without a place in line may lack a majority of the lock nodes: then no lock is looked at. */
 static void lock_read(struct task_why *why)
 {
@@ -288,6 +298,8 @@ static void lock_read(struct task_why *why)
     if (!why->has_lock)
         return;
     lock_view_look_at(view, facts->line != TASK_LINE_NONE ? facts->line_name : "holdfast");
+    if (facts->place == TASK_IN_CLAIMS)
+        taken_find(why);
     facts->lock.state = view->state;
     facts->lock.blocked = view->blocked;
     holder_take(why);
