@@ -122,14 +122,15 @@ TEST(wrong_types_are_errors)
 {
     config_place_expect_error(
         CONFIG_NODES "worker = { threads = \"4\"; };\n",
-        "t.conf:2: worker.threads: expected a whole number from 1 to 1024, found a text in quotes");
+        "t.conf:2: worker.threads: expected a whole number from 1 to 1024, found a text in quotes; write threads = 4");
     config_place_expect_error(CONFIG_NODES "worker = { threads = 4.5; };\n",
                               "t.conf:2: worker.threads: expected a whole number from 1 to 1024, found a number");
     config_place_expect_error(CONFIG_NODES "worker = { queues = \"default\"; };\n",
                               "t.conf:2: worker.queues: expected a list of 1 to 64 "
-                              "texts: [\"a\", \"b\"], found a text in quotes");
+                              "texts: [\"a\", \"b\"], found a text in quotes; write queues = [\"default\"]");
     config_place_expect_error(CONFIG_NODES "lock = { ttl = 10; };\n",
-                              "t.conf:2: lock.ttl: expected a duration from \"500ms\" to \"1m\", found a whole number");
+                              "t.conf:2: lock.ttl: expected a duration from \"500ms\" to \"1m\", found a whole number; "
+                              "write ttl = \"10s\", for example");
     config_place_expect_error(CONFIG_NODES "lock = { ttl = true; };\n",
                               "t.conf:2: lock.ttl: expected a duration from \"500ms\" to \"1m\", found true or false");
     config_place_expect_error(CONFIG_NODES "lock = ();\n", "t.conf:2: lock: expected a group { ... }, found a list");
@@ -139,6 +140,31 @@ TEST(wrong_types_are_errors)
     config_place_expect_error(
         CONFIG_NODES "plugin_settings = ( { plugin = \"a\"; settings = { size = 3; }; } );\n",
         "t.conf:2: plugin_settings[0].settings.size: settings of plugins are texts: write the value in quotes");
+}
+
+TEST(a_wrong_type_says_what_to_write)
+{
+#define PERIODIC CONFIG_NODES "periodic = ( { class = \"a\"; cron = \"@daily\"; "
+    static const char *const cases[][2] = {
+        {PERIODIC "retry = 3; } );\n", "periodic[0].retry: expected a text of 1 to 16 printable bytes, found a whole "
+                                       "number; write retry = \"3\""},
+        {PERIODIC "args = [1]; } );\n", "found a list; write args = \"[1]\""},
+        {PERIODIC "args = ( \"a\", 2, { on = true; b = [1.5]; } ); } );\n",
+         "; write args = \"[\\\"a\\\", 2, {\\\"on\\\": true, \\\"b\\\": [1.5]}]\""},
+        {PERIODIC "resources = \"r\"; } );\n", "; write resources = [\"r\"]"},
+        {CONFIG_NODES "classes = ( { class = \"a\"; retry = 3; } );\n", "; write retry = \"3\""},
+        {CONFIG_NODES "worker = { threads = \"4\"; };\n", "found a text in quotes; write threads = 4"},
+        {CONFIG_NODES "worker = { allow_root = \"true\"; };\n", "found a text in quotes; write allow_root = true"},
+        {CONFIG_NODES "worker = { max_task_size = 3; };\n", "; write max_task_size = \"3B\", for example"},
+        {CONFIG_NODES "lock = { ttl = 10; };\n", "found a whole number; write ttl = \"10s\", for example"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct findings findings;
+        config_place_read(cases[i][0], &findings);
+        assert_int_equal(findings.errors, 1);
+        assert_contains(findings.items[0].text, cases[i][1]);
+        findings_fini(&findings);
+    }
 }
 
 TEST(values_out_of_range_are_errors)
@@ -296,7 +322,15 @@ TEST(syntax_errors_tell_file_and_line)
         assert_non_null(findings_find(&findings, "t.conf:2: "));
         findings_fini(&findings);
     }
-    config_place_expect_error("a = 1;\nb = \"open;\n", "t.conf:2: this text has no closing quotation mark");
+    config_place_expect_error("a = 1;\nb = \"open;\n",
+                              "t.conf:2: this text has no closing quotation mark in its line; a long one goes on in a "
+                              "text of the next line: \"...\" \"...\"");
+    config_place_expect_error("a = \"open;\nb = \"shut\";\n",
+                              "t.conf:1: this text has no closing quotation mark in its line; a long one goes on in a "
+                              "text of the next line: \"...\" \"...\"");
+    config_place_expect_error("a = 1;\nb = open\";\nc = \"shut\";\n",
+                              "t.conf:2: this text has no closing quotation mark in its line; a long one goes on in a "
+                              "text of the next line: \"...\" \"...\"");
     config_place_expect_error("a = 1;\n\n/* open\n", "t.conf:3: this comment is not closed with */");
 }
 

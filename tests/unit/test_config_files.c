@@ -24,6 +24,17 @@ TEST(includes_are_read_beside_the_file_and_keep_their_lines)
     unlink("sub/t.conf");
 }
 
+TEST(a_byte_order_mark_is_no_part_of_the_text)
+{
+    config_place_write("t.conf", "\xEF\xBB\xBF@include \"part.conf\"\n" CONFIG_NODES, 0644);
+    config_place_write("part.conf", "\xEF\xBB\xBFworker = { threads = 3; };\n", 0644);
+    struct findings findings = {0};
+    struct config *config = config_read("t.conf", &findings);
+    assert_int_equal(findings.errors, 0);
+    assert_int_equal(config->worker.threads, 3);
+    config_free(config);
+}
+
 TEST(relative_paths_begin_at_the_file)
 {
     mkdir("sub", 0755);

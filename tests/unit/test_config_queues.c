@@ -81,8 +81,9 @@ TEST(a_flag_is_true_or_false)
     assert_true(config->worker.allow_root);
     config = config_place_read_good(CONFIG_NODES "worker = { allow_root = false; };\n");
     assert_false(config->worker.allow_root);
-    config_place_expect_error(CONFIG_NODES "worker = { allow_root = \"true\"; };\n",
-                              "t.conf:2: worker.allow_root: expected true or false, found a text in quotes");
+    config_place_expect_error(
+        CONFIG_NODES "worker = { allow_root = \"true\"; };\n",
+        "t.conf:2: worker.allow_root: expected true or false, found a text in quotes; write allow_root = true");
     config_place_expect_error(CONFIG_NODES "worker = { allow_root = 1; };\n",
                               "t.conf:2: worker.allow_root: expected true or false, found a whole number");
 }

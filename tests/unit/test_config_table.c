@@ -43,7 +43,7 @@ TEST(a_text_is_a_list_of_one_where_that_may_be)
     config_place_expect_error(
         CONFIG_NODES "worker = { queues = \"a\"; };",
         "t.conf:2: worker.queues: expected a list of 1 to 64 texts: [\"a\", \"b\"], found a text in "
-        "quotes");
+        "quotes; write queues = [\"a\"]");
 }
 
 TEST(a_default_may_be_several_words)

@@ -471,18 +471,6 @@ static void value_error(struct reader *reader, const struct config_value *value,
     findings_error(reader->findings, "%s:%u: %s: %s", value->file, value->line, path, text);
 }
 
-static void type_error(struct reader *reader, const struct config_key *key, const struct config_value *value,
-                       const char *path)
-{
-    struct buffer text = {0};
-    buffer_append_text(&text, "expected ");
-    config_key_expects(key, &text);
-    bool is_empty = value->kind == CONFIG_IS_LIST && value->count == 0;
-    buffer_format(&text, ", found %s", is_empty ? "an empty list" : config_kind_name(value->kind));
-    value_error(reader, value, path, buffer_text(&text));
-    buffer_fini(&text);
-}
-
 static bool kind_fits(const struct config_key *key, enum config_kind kind)
 {
     switch (key->type) {
@@ -499,6 +487,67 @@ static bool kind_fits(const struct config_key *key, enum config_kind kind)
     default:
         return kind == CONFIG_IS_TEXT;
     }
+}
+
+/* As JSON: a list, a group or a number that is meant as a text of it. */
+static void value_print(const struct config_value *value, struct buffer *out)
+{
+    bool is_group = value->kind == CONFIG_IS_GROUP, is_list = value->kind == CONFIG_IS_LIST;
+    if (value->kind == CONFIG_IS_TEXT)
+        config_text_print(value->text, out);
+    else if (!is_group && !is_list)
+        buffer_append_text(out, value->text);
+    else
+        buffer_append_text(out, is_group ? "{" : "[");
+    for (size_t i = 0; i < value->count; i++) {
+        if (is_group)
+            buffer_format(out, "%s\"%s\": ", i > 0 ? ", " : "", value->items[i].name);
+        else
+            buffer_append_text(out, i > 0 ? ", " : "");
+        value_print(&value->items[i], out);
+    }
+    if (is_group || is_list)
+        buffer_append_text(out, is_group ? "}" : "]");
+}
+
+/* What to write instead, where the value leaves no doubt about it. */
+static void meant_append(const struct config_key *key, const struct config_value *value, struct buffer *out)
+{
+    bool is_text = value->kind == CONFIG_IS_TEXT,
+         is_quantity = key->type == CONFIG_DURATION || key->type == CONFIG_SIZE;
+    struct buffer meant = {0};
+    if (is_quantity && value->kind == CONFIG_IS_INTEGER) {
+        buffer_format(&meant, "\"%s%s\", for example", value->text, key->type == CONFIG_DURATION ? "s" : "B");
+    } else if (key->type == CONFIG_TEXT && !is_text) {
+        struct buffer text = {0};
+        value_print(value, &text);
+        config_text_print(buffer_text(&text), &meant);
+        buffer_fini(&text);
+    } else if (key->type == CONFIG_WORDS && is_text) {
+        buffer_append_text(&meant, "[");
+        config_text_print(value->text, &meant);
+        buffer_append_text(&meant, "]");
+    } else if (is_text && ((key->type == CONFIG_COUNT && value->text[strspn(value->text, "0123456789")] == '\0') ||
+                           (key->type == CONFIG_FLAG && strstr(" true false ", value->text) != NULL))) {
+        buffer_append_text(&meant, value->text);
+    }
+    if (meant.length > 0)
+        buffer_format(out, "; write %s = %s", key->name, buffer_text(&meant));
+    buffer_fini(&meant);
+}
+
+static void type_error(struct reader *reader, const struct config_key *key, const struct config_value *value,
+                       const char *path)
+{
+    struct buffer text = {0};
+    buffer_append_text(&text, "expected ");
+    config_key_expects(key, &text);
+    bool is_empty = value->kind == CONFIG_IS_LIST && value->count == 0;
+    buffer_format(&text, ", found %s", is_empty ? "an empty list" : config_kind_name(value->kind));
+    if (!kind_fits(key, value->kind))
+        meant_append(key, value, &text);
+    value_error(reader, value, path, buffer_text(&text));
+    buffer_fini(&text);
 }
 
 static void word_apply(struct reader *reader, const struct config_key *key, const struct config_value *item,

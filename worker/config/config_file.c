@@ -23,8 +23,9 @@
 /* The text with its includes inserted, and the origin of every line. libconfig resolves includes in the working
  * directory of the process, names them differently in each version, and cuts integers to 32 bits or reports a syntax
  * error. So one pass copies each file to the whole text. It recognises comments, texts, names, numbers, and an @include
- * at the beginning of a line; the parser judges the rest. If an integer is too large, the parser gets 0, and the line
- * is flagged, so that the value is not reported twice.
+ * at the beginning of a line; the parser judges the rest. A text ends in its line, so that a missing quotation mark is
+ * reported there. If an integer is too large, the parser gets 0, and the line is flagged, so that the value is not
+ * reported twice.
  *
  * A configuration names code to load, so it must be trusted (trusted_file.h), and an @include must be below the
  * directory of the main file (no absolute path, no ".."; CWE-73). Limits: 1 MiB a file, 64 files, 8 levels. */
@@ -43,6 +44,8 @@ struct config_text {
     size_t file_count;
     char *directory; /* of the main file; "." if it has none */
 };
+
+#define BYTE_ORDER_MARK "\xEF\xBB\xBF" /* some editors begin a file of UTF-8 with it */
 
 enum { FILE_BYTES_MAX = 1 << 20, FILES_MAX = 64, DEPTH_MAX = 8 };
 
@@ -181,10 +184,12 @@ static void scan_block_comment(struct scanner *scanner)
 static void scan_text(struct scanner *scanner)
 {
     const char *c = scanner->at + 1;
-    while (c < scanner->end && *c != '"')
-        c += *c == '\\' && c + 1 < scanner->end ? 2 : 1;
-    if (c >= scanner->end)
-        scanner_fail(scanner, "this text has no closing quotation mark");
+    while (c < scanner->end && *c != '"' && *c != '\n')
+        c += *c == '\\' && c + 1 < scanner->end && c[1] != '\n' ? 2 : 1;
+    if (c >= scanner->end || *c == '\n')
+        scanner_fail(scanner,
+                     "this text has no closing quotation mark in its line; a long one goes on in a text of the "
+                     "next line: \"...\" \"...\"");
     else
         scanner_copy(scanner, c + 1);
 }
@@ -323,7 +328,9 @@ static bool file_scan(struct config_text *text, const char *path, unsigned depth
         buffer_fini(&content);
         return false;
     }
-    scanner.at = content.bytes;
+    bool has_mark = content.length >= strlen(BYTE_ORDER_MARK) &&
+                    memcmp(content.bytes, BYTE_ORDER_MARK, strlen(BYTE_ORDER_MARK)) == 0;
+    scanner.at = content.bytes + (has_mark ? strlen(BYTE_ORDER_MARK) : 0);
     scanner.end = content.bytes + content.length;
     bool at_line_start = true;
     while (scanner.at < scanner.end)
