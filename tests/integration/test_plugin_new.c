@@ -3,14 +3,19 @@
 #include "tests/support/test.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "tests/support/private_directory.h"
 #include "tests/support/program_run.h"
+
+#define RESULT_TTL "24h" /* the default in worker/config/config_table.c */
 
 enum { PATH_SIZE = 512, FILE_SIZE = 8192 };
 
@@ -134,10 +139,41 @@ TEST(each_language_has_its_files)
         expect_file(place, kinds[i].name, "README.md", kinds[i].name, false);
         expect_file(place, kinds[i].name, "test", kinds[i].name, true);
         expect_file(place, kinds[i].name, conf, class_entry, false);
+        expect_file(place, kinds[i].name, conf, "without this line " RESULT_TTL, false);
+        if (!kinds[i].is_program)
+            expect_file(place, kinds[i].name, conf, "a list `jobs`, it has to name", false);
         path_join(path, place->directory, kinds[i].name);
         assert_int_equal(directory_empty(path), 5);
     }
     umask(umask_before);
+}
+
+/* The program need not be on the path yet. */
+TEST(its_test_says_which_program_it_lacks)
+{
+    const struct place *place = *state;
+    char script[PATH_SIZE], directory[PATH_SIZE], said[PATH_SIZE];
+    int status = 0;
+    struct program_result result = plugin_new(place, "three", "shell");
+    assert_int_equal(result.exit_code, 0);
+    program_result_free(&result);
+    path_join(directory, place->directory, "three");
+    path_join(script, directory, "test");
+    path_join(said, directory, "said");
+    pid_t child = fork();
+    if (child == 0) {
+        int fd = open(said, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+        dup2(fd, STDERR_FILENO);
+        setenv("HOLDFAST", "/nonexistent/holdfast", 1);
+        execl(script, script, NULL);
+        _exit(127);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 1);
+    char *text = file_text(place, "three", "said");
+    assert_string_equal(text, "there is no program /nonexistent/holdfast: install Holdfast, or say where it is: make "
+                              "test HOLDFAST=/where/it/is/holdfast\n");
+    free(text);
 }
 
 TEST(what_exists_is_left_alone)
