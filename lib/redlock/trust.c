@@ -613,8 +613,9 @@ static const struct {
                           "record that before it gets the place. The workers do that: bring back the nodes that do not "
                           "vote (of three nodes both others are needed)."},
     [TRUST_BAD_MARKER] = {"bad_marker",
-                          "Something else is under the key hf:lock:group: find out what wrote it, delete the "
-                          "key and run `holdfast nodes heal --wait`."},
+                          "What is under the key hf:lock:group is no marker that this version can read. If a newer "
+                          "Holdfast wrote it, leave it alone and use that version here; if another program did, give "
+                          "the lock node a server of its own: docs/lock-nodes.md."},
     [TRUST_OTHER_GROUP] = {"other_group", "The server belongs to another lock group: correct the list of lock nodes."},
     [TRUST_OTHER_GENERATION] = {"other_generation",
                                 "A lock node is being replaced, and the change has not reached this node or the others "
