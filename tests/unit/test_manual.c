@@ -1,6 +1,10 @@
-/* What is made of the rows of commands beside their help: pages for man, and what completes command lines. */
+/* What is made of the rows of commands: help of the width of the terminal, pages for man, and what completes command
+ * lines. */
 #include "tests/support/test.h"
 
+#include <sys/ioctl.h>
+
+#include "tests/support/terminal.h"
 #include "worker/commands/manual.h"
 #include "worker/print/roff.h"
 
@@ -76,6 +80,49 @@ TEST(the_first_page_tells_of_all_commands)
     assert_contains(buffer_text(&page), "/etc/holdfast/holdfast.conf\n");
     buffer_fini(&page);
     buffer_fini(&wanted);
+}
+
+/* --- the width ---------------------------------------------------------------------------------------------------- */
+
+/* What is laid out: usage, examples and lines of `about` that begin with a space stay as they are. */
+static void assert_fits(const char *name, const char *text, size_t width)
+{
+    bool is_option = false;
+    for (size_t length; *text != '\0'; text += length + (text[length] == '\n')) {
+        length = strcspn(text, "\n");
+        is_option = is_option || strncmp(text, "Options:", 8) == 0 || strncmp(text, "Commands:", 9) == 0;
+        if (strncmp(text, "Examples:", 9) == 0)
+            return;
+        if (length > width && strncmp(text, "Usage:", 6) != 0 && (is_option || text[0] != ' '))
+            fail_msg("%s at %zu columns: %.*s", name, width, (int)length, text);
+    }
+}
+
+TEST(help_fits_the_terminal)
+{
+    static const unsigned short widths[] = {40, 50, 60, 80, 132};
+    int terminal = terminal_open(), other = open(ptsname(terminal), O_RDWR | O_NOCTTY | O_CLOEXEC);
+    int output = dup(STDOUT_FILENO);
+    for (size_t i = 0; i < sizeof widths / sizeof widths[0]; i++) {
+        const struct command *const *command = command_list;
+        assert_int_equal(ioctl(other, TIOCSWINSZ, &(struct winsize){.ws_col = widths[i], .ws_row = 24}), 0);
+        for (bool is_program = true; is_program || *command != NULL; is_program = false) {
+            struct buffer text = {0};
+            fflush(stdout);
+            dup2(other, STDOUT_FILENO);
+            if (is_program)
+                manual_print_program(&text);
+            else
+                manual_print_command(*command, &text);
+            dup2(output, STDOUT_FILENO);
+            assert_fits(is_program ? "holdfast" : (*command)->name, buffer_text(&text), widths[i]);
+            command += !is_program;
+            buffer_fini(&text);
+        }
+    }
+    close(output);
+    close(other);
+    close(terminal);
 }
 
 /* --- completion --------------------------------------------------------------------------------------------------- */

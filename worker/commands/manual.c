@@ -10,7 +10,7 @@
 #include "worker/print/terminal.h"
 #include "worker/print/version.h"
 
-enum { WIDTH_LEAST = 60, WIDTH_MOST = 110, TERM_MOST = 34, PAGE_NAME_MAX = 64 };
+enum { WIDTH_LEAST = 40, WIDTH_MOST = 110, TERM_MOST = 34, HELP_LEAST = 24, HELP_INDENT = 10, PAGE_NAME_MAX = 64 };
 
 #define CONFIGURATION_PAGE "holdfast.conf.5"
 
@@ -107,14 +107,24 @@ static void text_print(const char *text, size_t width, struct buffer *out)
         buffer_append(out, "\n", 1);
 }
 
+/* A term that ends before `column`, and its help behind it; below it where that would be too narrow. */
+static void help_print(size_t used, size_t column, const char *help, size_t width, struct buffer *out)
+{
+    bool is_below = width < column + HELP_LEAST, is_wide = !is_below && used >= column;
+    size_t indent = is_below ? HELP_INDENT : column;
+    if (is_below)
+        buffer_format(out, "\n%*s", (int)indent, "");
+    else
+        buffer_format(out, "%*s", is_wide ? 1 : (int)(column - used), "");
+    (void)words_print(help, strlen(help), is_wide ? used + 1 : indent, indent, width, out);
+    buffer_append(out, "\n", 1);
+}
+
 static void row_print(const struct option_row *row, size_t column, size_t width, struct buffer *out)
 {
     size_t start = out->length;
     row_begin(row, out);
-    size_t used = out->length - start;
-    buffer_format(out, "%*s", (int)(used < column ? column - used : 0) + 2, "");
-    (void)words_print(row->help, strlen(row->help), column + 2, column + 2, width, out);
-    buffer_append(out, "\n", 1);
+    help_print(out->length - start, column + 2, row->help, width, out);
 }
 
 static void usage_words(const struct command *command, struct buffer *out)
@@ -184,28 +194,34 @@ static void table_print(const char *headline, const struct option_row *table, st
         row_print(row, terms_width((struct option_walk){.table = table, .has_begun = true}), WIDTH_MOST, out);
 }
 
+static void program_print(size_t width, struct buffer *out)
+{
+    buffer_append_text(out, "Usage: holdfast COMMAND [OPTIONS]\n       holdfast --help | --version\n\n");
+    text_print(what_it_is, width, out);
+    buffer_append_text(out, "\nCommands:\n");
+    for (const struct command *const *command = command_list; *command != NULL; command++) {
+        buffer_format(out, "  %s", (*command)->name);
+        help_print(2 + strlen((*command)->name), 14, (*command)->summary, width, out);
+    }
+    buffer_append_text(out, "\n");
+    text_print("`holdfast COMMAND --help` says more about a command.\n\nExit codes:\n", width, out);
+    for (size_t i = 0; i < EXIT_CODES; i++) {
+        buffer_format(out, "  %-2d", exit_codes[i].code);
+        help_print(4, 6, exit_codes[i].meaning, width, out);
+    }
+    buffer_append_text(out, "\n");
+    text_print(on_failure, width, out);
+}
+
 void manual_print_program(struct buffer *out)
 {
-    buffer_format(out,
-                  "Usage: holdfast COMMAND [OPTIONS]\n"
-                  "       holdfast --help | --version\n"
-                  "\n"
-                  "%s"
-                  "\n"
-                  "Commands:\n",
-                  what_it_is);
-    for (const struct command *const *command = command_list; *command != NULL; command++)
-        buffer_format(out, "  %-11s %s\n", (*command)->name, (*command)->summary);
-    buffer_append_text(out, "\n`holdfast COMMAND --help` says more about a command.\n\nExit codes:\n");
-    for (size_t i = 0; i < EXIT_CODES; i++)
-        buffer_format(out, "  %-3d %s\n", exit_codes[i].code, exit_codes[i].meaning);
-    buffer_format(out, "\n%s", on_failure);
+    program_print(width_here(), out);
 }
 
 void manual_print_markdown(struct buffer *out)
 {
     buffer_append_text(out, "# Commands\n\n```\n");
-    manual_print_program(out);
+    program_print(WIDTH_MOST, out);
     buffer_append_text(out, "\nMany commands have these options.\n");
     table_print(ORIGIN_HEADLINE, origin_queue_options, out);
     table_print(NODES_LOGIN_HEADLINE, nodes_login_options, out);
