@@ -41,6 +41,7 @@ TEST(help_and_version_are_printed)
     assert_prints("-h", "holdfast COMMAND");
     assert_prints("help", "Exit codes:");
     assert_prints("--version", "holdfast 0.");
+    assert_prints("version", "holdfast 0.");
     assert_prints("check --help", "Usage: holdfast check [OPTIONS]");
     assert_prints("check -h", "Options:");
     assert_prints("help check", "Usage: holdfast check [OPTIONS]");

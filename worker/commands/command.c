@@ -192,7 +192,7 @@ static int program_run(int argc, char **argv, const char *built)
         buffer_write(&help, stdout);
         return EXIT_CODE_OK;
     }
-    if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0)
+    if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0 || strcmp(argv[1], "version") == 0)
         return program_version(built);
     const struct command *command = command_find(argv[1]);
     return command != NULL ? command->run(argc - 1, argv + 1) : program_misused(argv[1]);
