@@ -19,6 +19,7 @@
 #include "queue/scripts.h"
 
 #define INTERVAL_NS (5 * NS_PER_S)
+#define FIRST_NS    (1 * NS_PER_S) /* to the first write; then twice as long each time, up to the interval */
 #define RETRY_NS    (200 * NS_PER_MS)
 
 /* What hf:2:cancels keeps. */
@@ -39,6 +40,7 @@ struct iteration {
     bool is_done;
     bool is_noted;    /* the node has answered the first call */
     bool runs;        /* since `began` */
+    int64_t gap_ns;   /* to the next write */
     double earlier_s; /* what earlier runs took */
     struct instant began;
     double took_s; /* this run, once it is over */
@@ -57,6 +59,14 @@ bool iteration_text_is_sound(const char *json, size_t length)
 static void timer_after(struct iteration *iteration, int64_t ns)
 {
     loop_timer_set(iteration->loop, &iteration->timer, loop_after(iteration->loop, ns));
+}
+
+/* Whoever waits for the first progress sees it soon, and long runs cost little. */
+static void write_later(struct iteration *iteration)
+{
+    int64_t most = iteration->options.interval_ns;
+    iteration->gap_ns = 2 * iteration->gap_ns < most ? 2 * iteration->gap_ns : most;
+    timer_after(iteration, iteration->gap_ns);
 }
 
 static double seconds_so_far(const struct iteration *iteration)
@@ -103,6 +113,7 @@ static void run_begin(struct iteration *iteration)
     iteration->phase = BEGINNING;
     iteration->is_done = iteration->is_noted = iteration->runs = false;
     iteration->earlier_s = 0;
+    iteration->gap_ns = FIRST_NS / 2;
     buffer_clear(&iteration->cursor);
     envelope_new_jid(iteration->run);
     snprintf(iteration->jid, sizeof iteration->jid, "%s", iteration->next_jid);
@@ -130,7 +141,7 @@ static void begin_read(struct iteration *iteration, const struct redis_reply *re
     iteration->earlier_s = is_sound ? real_read(reply->elements[2].bytes, NULL) : 0;
     if (!(iteration->earlier_s >= 0 && iteration->earlier_s < 1e12))
         iteration->earlier_s = 0;
-    timer_after(iteration, iteration->options.interval_ns);
+    write_later(iteration);
     if (!iteration->runs) {
         run_starts(iteration);
         iteration->options.began(iteration->options.context, is_cancelled, has_cursor ? cursor->bytes : NULL,
@@ -160,7 +171,7 @@ static void iteration_answered(struct redis_call *call, const struct redis_resul
         begin_read(iteration, result->reply);
         return;
     case RUNNING:
-        timer_after(iteration, iteration->options.interval_ns);
+        write_later(iteration);
         flush_read(iteration, result->reply);
         return;
     case ENDING:

@@ -38,7 +38,7 @@ struct iteration_options {
     struct redis_node *node;       /* has the scripts of this layer; outlives the iteration */
     const struct queue_keys *keys; /* outlive the iteration */
     int64_t timeout_ns;            /* for one call */
-    int64_t interval_ns;           /* between writes; 0 = 5 s */
+    int64_t interval_ns;           /* between writes, after shorter ones at first; 0 = 5 s */
 
     /* Ends iteration_begin: the task may start. `cursor` is the progress of an earlier run, NULL if there is none;
      * valid during the call. */

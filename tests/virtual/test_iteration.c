@@ -297,6 +297,29 @@ TEST(a_begin_that_comes_after_the_end_leaves_nothing_for_long)
     free(run);
 }
 
+/* The first is due after a second, and then they are twice as far apart each time, up to 5 s. */
+TEST(the_first_progress_is_written_soon)
+{
+    static const unsigned looks_by_second[] = {0, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 3, 4};
+    struct run_probe first = probe;
+    probe.iteration = iteration_create(loop, &(struct iteration_options){.node = node,
+                                                                         .keys = &keys,
+                                                                         .timeout_ns = NS_PER_S,
+                                                                         .began = began,
+                                                                         .look = look,
+                                                                         .cancelled = cancelled,
+                                                                         .context = &probe});
+    begin("j1");
+    loop_for(loop, 500 * NS_PER_MS);
+    for (size_t second = 0; second < sizeof looks_by_second / sizeof looks_by_second[0]; second++) {
+        assert_int_equal(probe.looks, looks_by_second[second]);
+        loop_for(loop, NS_PER_S);
+    }
+    end(true);
+    iteration_destroy(probe.iteration);
+    probe.iteration = first.iteration;
+}
+
 /* A process that was thought dead writes into what its successor began. */
 TEST(a_run_that_was_taken_over_writes_nothing)
 {
