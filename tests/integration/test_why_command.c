@@ -160,19 +160,31 @@ TEST(too_few_lock_nodes)
     redis_server_resume(fleet.locks.servers[0]);
 }
 
-TEST(terms_that_differ)
+/* The second worker waits, and the first one takes no more tasks. */
+static void given_terms(const struct fleet_setup *ours, const struct fleet_setup *theirs)
 {
-    unsigned first = holder_start("\"jobs\"");
+    unsigned first = fleet_work(&fleet, ours);
     test_await(fleet_number(&fleet, "EVAL \"local identity = redis.call('ZRANGE', 'hf:2:processes', 0, 0)[1] or '' "
                                     "return redis.call('HEXISTS', 'hf:2:process:' .. identity, 'terms')\" 0") == 1);
-    unsigned second = fleet_work(&fleet, &(struct fleet_setup){.plugin = "holder",
-                                                               .queues = "\"jobs\"",
-                                                               .lock = "ttl = \"30s\"; prefix = \"other:\"; "});
+    unsigned second = fleet_work(&fleet, theirs);
     test_await(fleet_logged(&fleet, second, "terms_wait"));
     fleet_signal(&fleet, first, SIGTSTP);
     test_await(fleet_logged(&fleet, first, "worker_quiet"));
     holder_push("jobs", "put-off", "r");
+}
+
+TEST(terms_of_all_locks_that_differ)
+{
+    given_terms(&(struct fleet_setup){.plugin = "holder", .lock = "ttl = \"30s\"; prefix = \"lock:\"; "},
+                &(struct fleet_setup){.plugin = "holder", .lock = "ttl = \"30s\"; prefix = \"other:\"; "});
     assert_why("put-off", "terms", FOUND, "No worker may run it now: locks: in lock group ");
+}
+
+TEST(terms_of_a_class_that_differ)
+{
+    given_terms(&(struct fleet_setup){.plugin = "holder", .classes = "{ class = \"hold\"; resource = \"a:{0}\"; }"},
+                &(struct fleet_setup){.plugin = "holder", .classes = "{ class = \"hold\"; resource = \"b:{0}\"; }"});
+    assert_why("put-off", "terms", FOUND, "No worker may run it now: class hold: a lock on \"b:{0}\" in ");
 }
 
 TEST(a_queue_node_that_does_not_answer)
