@@ -140,8 +140,10 @@ TEST(a_stopped_node_stands_still_for_its_time)
     assert_false(result()->was_done);
     loop_await(loop, result()->was_done);
     test_await(state_of(nodes->servers[1].pid) == 'T');
+    assert_string_equal(result()->text, "lock1 is stopped");
     loop_await(loop, strstr(result()->text, "meanwhile") != NULL);
-    assert_contains(result()->text, "lock1 was stopped for 0.3 s: what it was asked meanwhile it answered after ");
+    assert_true(number_behind("lock1 was stopped for ") >= 0.3);
+    assert_contains(result()->text, " s: what it was asked meanwhile it answered after ");
     assert_true(number_behind("it answered after ") > 0);
     assert_true(result()->at >= 0.02);
     assert_answer(1, "PING", "+PONG");
@@ -155,7 +157,7 @@ TEST(a_killed_node_is_away_and_comes_back_empty)
     loop_await(loop, result()->was_done);
     assert_null(ask(1, "PING"));
     loop_await(loop, strstr(result()->text, "answered again") != NULL);
-    assert_contains(result()->text, "lock1 was killed, to come back empty after 0.2 s");
+    assert_true(number_behind("lock1 was killed, and started again empty after ") >= 0.2);
     assert_contains(result()->text, "with 0 keys");
     assert_answer(1, "DBSIZE", ":0");
 }
@@ -189,8 +191,9 @@ TEST(a_slow_node_is_slow_for_its_time)
     assert_true(answer_time(3) >= 150 * NS_PER_MS);
     loop_await(loop, strstr(result()->text, "an answer took ") != NULL);
     assert_true(number_behind("an answer took ") >= 150);
-    assert_contains(result()->text, "each answer of lock3 took 150.0 ms longer for 0.4 s");
+    assert_contains(result()->text, "each answer of lock3 takes 150.0 ms longer");
     loop_await(loop, answer_time(3) < 150 * NS_PER_MS);
+    assert_true(number_behind("each answer of lock3 took 150.0 ms longer for ") >= 0.4);
 }
 
 static int64_t ahead_s(unsigned number)
@@ -225,6 +228,25 @@ TEST(a_clock_that_is_off_for_a_while_is_right_again)
         nodes);
     loop_await(loop, strstr(result()->text, "TIME") != NULL);
     loop_await(loop, ahead_s(2) > -10);
+    assert_true(number_behind("the clock of lock2 jumped by -1000.000 s, and back after ") >= 0.1);
+}
+
+/* The load ended long before its time. */
+TEST(what_is_undone_early_tells_how_long_it_lasted)
+{
+    start(&(struct dry_run_fault){.kind = DRY_RUN_FAULT_STOP, .number = 1, .lasts_ns = 3600 * NS_PER_S}, nodes);
+    loop_await(loop, result()->was_done);
+    faults_undo(faults);
+    assert_true(number_behind("lock1 was stopped for ") < 3600);
+    faults_destroy(faults);
+    start(
+        &(struct dry_run_fault){
+            .kind = DRY_RUN_FAULT_FREEZE, .at_worker = true, .number = 2, .lasts_ns = 3600 * NS_PER_S},
+        NULL);
+    loop_await(loop, result()->was_done);
+    assert_string_equal(result()->text, "worker process 2 is stopped");
+    faults_undo(faults);
+    assert_true(number_behind("worker process 2 was stopped for ") < 3600);
 }
 
 TEST(workers_are_frozen_and_killed)
@@ -234,7 +256,7 @@ TEST(workers_are_frozen_and_killed)
             .kind = DRY_RUN_FAULT_FREEZE, .at_worker = true, .number = 2, .lasts_ns = 50 * NS_PER_MS},
         NULL);
     loop_await(loop, strcmp(calls, "f2 t2 ") == 0);
-    assert_string_equal(result()->text, "worker process 2 was stopped for 0.1 s");
+    assert_true(number_behind("worker process 2 was stopped for ") >= 0);
     assert_true(result()->was_done);
     faults_destroy(faults);
     calls[0] = '\0';

@@ -112,7 +112,6 @@ static void PRINTF_LIKE(3, 4) did(struct fault *fault, bool was_done, const char
     vsnprintf(fault->done, sizeof fault->done, format, arguments);
     va_end(arguments);
     fault->result->was_done |= was_done;
-    fault->result->at = SECONDS(instant_since(fault->faults->options.began, instant_now()));
     result_write(fault);
 }
 
@@ -213,21 +212,20 @@ static void node_fault_begin(struct fault *fault)
     case DRY_RUN_FAULT_STOP:
     case DRY_RUN_FAULT_FREEZE:
         server_signal(fault, SIGSTOP);
-        did(fault, true, "%s was stopped for %.1f s", server_of(fault)->name, SECONDS(fault->wanted->lasts_ns));
+        did(fault, true, "%s is stopped", server_of(fault)->name);
         ask(fault, "PING", stop_seen);
         break;
     case DRY_RUN_FAULT_KILL:
         private_server_kill(server_of(fault));
-        did(fault, true, "%s was killed, to come back empty after %.1f s", server_of(fault)->name,
-            SECONDS(fault->wanted->lasts_ns));
+        did(fault, true, "%s was killed", server_of(fault)->name);
         break;
     case DRY_RUN_FAULT_WIPE:
         ask(fault, "DBSIZE", wipe_counted);
         break;
     case DRY_RUN_FAULT_SLOW:
         server_delay(fault, fault->wanted->amount_ns);
-        did(fault, true, "each answer of %s took %.1f ms longer for %.1f s", server_of(fault)->name,
-            SECONDS(fault->wanted->amount_ns) * 1000, SECONDS(fault->wanted->lasts_ns));
+        did(fault, true, "each answer of %s takes %.1f ms longer", server_of(fault)->name,
+            SECONDS(fault->wanted->amount_ns) * 1000);
         ask(fault, "PING", slow_seen);
         break;
     case DRY_RUN_FAULT_CLOCK:
@@ -248,7 +246,7 @@ static void worker_fault_begin(struct fault *fault)
     else if (kills)
         did(fault, true, "worker process %u was killed, and no other took its place", number);
     else
-        did(fault, true, "worker process %u was stopped for %.1f s", number, SECONDS(fault->wanted->lasts_ns));
+        did(fault, true, "worker process %u is stopped", number);
 }
 
 static bool has_node(const struct fault *fault)
@@ -262,6 +260,7 @@ static void begin_fire(struct loop_timer *timer)
     struct fault *fault = list_owner(timer, struct fault, begin);
     struct loop *loop = fault->faults->options.loop;
     fault->since = instant_now();
+    fault->result->at = SECONDS(instant_since(fault->faults->options.began, fault->since));
     if (fault->wanted->at_worker) {
         worker_fault_begin(fault);
     } else if (!has_node(fault)) {
@@ -277,36 +276,52 @@ static void begin_fire(struct loop_timer *timer)
 
 /* --- ending ------------------------------------------------------------------------------------------------------- */
 
-static void kill_end(struct fault *fault)
+static void kill_end(struct fault *fault, double lasted)
 {
     struct error error = ERROR_NONE;
+    did(fault, true, "%s was killed, and started again empty after %.1f s", server_of(fault)->name, lasted);
     if (private_server_start(server_of(fault), fault->faults->options.nodes->program.path, &error))
         ask(fault, "DBSIZE", restart_seen);
     else
         saw(fault, "it could not be started again: %s", error.text);
 }
 
-static void node_fault_end(struct fault *fault)
+/* By now it is known how long it lasted: the end of the load may have come before the planned one. */
+static void node_fault_end(struct fault *fault, double lasted)
 {
-    if (fault->wanted->kind == DRY_RUN_FAULT_KILL)
-        kill_end(fault);
-    else if (fault->wanted->kind == DRY_RUN_FAULT_SLOW)
+    const char *name = server_of(fault)->name;
+    switch (fault->wanted->kind) {
+    case DRY_RUN_FAULT_KILL:
+        kill_end(fault, lasted);
+        return;
+    case DRY_RUN_FAULT_SLOW:
         server_delay(fault, 0);
-    else if (fault->wanted->kind == DRY_RUN_FAULT_CLOCK)
+        did(fault, true, "each answer of %s took %.1f ms longer for %.1f s", name,
+            SECONDS(fault->wanted->amount_ns) * 1000, lasted);
+        return;
+    case DRY_RUN_FAULT_CLOCK:
         clock_step(fault, -fault->wanted->amount_ns);
-    else
+        did(fault, true, "the clock of %s jumped by %+.3f s, and back after %.1f s", name,
+            SECONDS(fault->wanted->amount_ns), lasted);
+        return;
+    default:
         server_signal(fault, SIGCONT);
+        did(fault, true, "%s was stopped for %.1f s", name, lasted);
+    }
 }
 
 static void fault_end(struct fault *fault)
 {
     const struct faults_options *options = &fault->faults->options;
+    double lasted = SECONDS(instant_since(fault->since, instant_now()));
     if (!fault->goes_on)
         return;
     fault->goes_on = false;
     if (!fault->wanted->at_worker)
-        node_fault_end(fault);
-    else if (!options->worker_signal(options->context, fault->wanted->number, SIGCONT))
+        node_fault_end(fault, lasted);
+    else if (options->worker_signal(options->context, fault->wanted->number, SIGCONT))
+        did(fault, true, "worker process %u was stopped for %.1f s", fault->wanted->number, lasted);
+    else
         saw(fault, "it was gone before it could go on");
 }
 
