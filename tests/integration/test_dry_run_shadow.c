@@ -102,9 +102,8 @@ static char path[96];
 static struct program shadow_start(const char *duration)
 {
     snprintf(path, sizeof path, "%s/host0.conf", fleet.directory);
-    const char *const arguments[] = {"dry-run", "-c",           path,  "--shadow", "--json",    "--for",
-                                     duration,  "--warm-up",    "0s",  "--hold",   "fixed:2ms", "--threads",
-                                     "4",       "--node-share", "0.5", NULL};
+    const char *const arguments[] = {"dry-run", "-c",        path,        "--shadow", "--json",       "--for", duration,
+                                     "--hold",  "fixed:2ms", "--threads", "4",        "--node-share", "0.5",   NULL};
     return program_start(arguments, -1);
 }
 
@@ -135,6 +134,8 @@ static void assert_all_was_played(const char *json, unsigned count)
     assert_int_equal(number_of(json, "pushed"), count);
     assert_int_equal(number_of(json, "done"), count);
     assert_int_equal(number_of(json, "left"), 0);
+    assert_contains(json, "\"wait\":{\"count\":"); /* what was there when it began is measured, too */
+    assert_int_equal(number_of(strstr(json, "\"wait\":{"), "count"), count);
     assert_contains(json, "\"drained\":true");
 }
 

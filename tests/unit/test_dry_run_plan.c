@@ -101,6 +101,10 @@ TEST(warm_up_and_population_follow_unless_they_were_given)
     plan_complete(&plan);
     assert_int_equal(plan.warm_up_ns, NS_PER_S / 2);
     assert_int_equal(plan.population, 96);
+    plan.warm_up_ns = -1;
+    plan.kind = DRY_RUN_SHADOW;
+    plan_complete(&plan);
+    assert_int_equal(plan.warm_up_ns, 0);
     plan_init(&plan);
     plan.warm_up_ns = 0;
     plan.population = 5;

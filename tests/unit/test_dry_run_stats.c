@@ -76,6 +76,38 @@ TEST(what_is_parked_comes_again_and_waits_all_the_time)
     assert_near(stats_overheads(stats)->park_cost, 0.002, 1e-6);
 }
 
+/* What it held when the fault came, and what came then, would be taken for what tasks cost. */
+TEST(what_a_fault_delays_is_no_cost_of_a_task)
+{
+    for (unsigned i = 0; i < 4; i++) {
+        push("a", "r0", 100 + 100 * i);
+        assert_true(done("a", "r0", 100 + 100 * i, 101 + 100 * i, 106 + 100 * i));
+    }
+    push("stuck", "r0", 499);
+    stats_disturbed(stats, at(500));
+    stats_disturbed(stats, at(800)); /* the first counts */
+    assert_true(done("stuck", "r0", 499, 700, 900));
+    push("late", "r0", 600);
+    assert_true(done("late", "r0", 910, 911, 916));
+    finish(1000, 1000);
+    assert_int_equal(result.wait.count, 6);
+    const struct model_overheads *overheads = stats_overheads(stats);
+    assert_int_equal(overheads->base.count, 4);
+    assert_near(moments_time(&overheads->base).mean, 0.001, 1e-6);
+    assert_near(overheads->claim_extra, 0.001, 1e-6);
+    assert_near(overheads->hold_extra, 0, 1e-6);
+    assert_int_equal(overheads->turn.count, 0);
+}
+
+TEST(how_many_resources_a_task_takes_is_counted)
+{
+    static const char *const names[] = {"r0", "r1", "r2"};
+    push("one", "r0", 10);
+    stats_pushed(stats, "three", names, 3, at(20));
+    finish(1000, 1000);
+    assert_near(stats_overheads(stats)->together, 2, 1e-6);
+}
+
 TEST(what_failed_comes_again_and_is_not_waiting_meanwhile)
 {
     push("a", "r0", 100);

@@ -79,7 +79,7 @@ static struct inputs inputs_make(const struct result *result, const struct dry_r
 
 static double together_of(const struct inputs *inputs)
 {
-    return fmax(inputs->plan->resources_per_task, 1);
+    return fmax(inputs->overheads->together, 1);
 }
 
 /* Arrivals at resources that are not in the report, all together. */
@@ -123,12 +123,13 @@ static void turns_set(const struct inputs *inputs, const struct result_resource 
 }
 
 /* Its own holds and turn-overs where there were enough: of a rehearsal with the plan's spread around their own mean,
- * for what stops a machine for a moment lengthens the holds of what is always held more than others. Each of several
- * resources of a task has its part of the base latency, which there is once. */
+ * for what stops a machine for a moment lengthens the holds of what is always held more than others. Faults do, too: a
+ * run with some has the holds of all. Each of several resources of a task has its part of the base latency, which there
+ * is once. */
 static struct model_service service_of(const struct inputs *inputs, const struct result_resource *resource)
 {
     struct model_service service = inputs->service;
-    bool has_own = resource->held >= HOLDS_MIN && resource->hold_mean > 0;
+    bool has_own = resource->held >= HOLDS_MIN && resource->hold_mean > 0 && inputs->plan->fault_count == 0;
     if (has_own && inputs->plan->kind != DRY_RUN_REHEARSAL)
         service.hold = model_time_scaled((struct model_time){resource->hold_mean, resource->hold_second_moment},
                                          inputs->change.holds);
@@ -298,7 +299,7 @@ static bool is_beyond(const struct inputs *inputs)
            runners_of(inputs->result) == 0 || (plan_is_closed(inputs->plan) && inputs->overheads->tries > 1.01);
 }
 
-static void formula_tell(struct result *result, const struct dry_run_plan *plan)
+static void formula_tell(struct result *result, const struct dry_run_plan *plan, double together)
 {
     const char *formula =
         plan_is_closed(plan)
@@ -307,10 +308,9 @@ static void formula_tell(struct result *result, const struct dry_run_plan *plan)
             : "each resource: M/G/1 (Pollaczek 1930, Khinchine 1932) with turn-overs and a first service of "
               "its own (Welch 1964); the runners: M/G/c (Allen & Cunneen, from Erlang's C)";
     const char *several =
-        plan->resources_per_task > 1
-            ? "; several resources a task: the sum of their waits, as if they were independent, which "
-              "is too little when they are busy"
-            : "";
+        together > 1 ? "; several resources a task: the sum of their waits, as if they were independent, which "
+                       "is too little when they are busy"
+                     : "";
     snprintf(result->formula, sizeof result->formula, "%s%s", formula, several);
 }
 
@@ -318,7 +318,7 @@ void expectation_fill(struct result *result, const struct dry_run_plan *plan, co
 {
     struct expectation_change change = EXPECTATION_AS_IT_WAS;
     struct inputs inputs = inputs_make(result, plan, overheads, &change);
-    formula_tell(result, plan);
+    formula_tell(result, plan, together_of(&inputs));
     if (is_beyond(&inputs))
         return;
     if (plan_is_closed(plan))

@@ -110,6 +110,7 @@ enum { MODEL_TURNS_MIN = 30 };
  * arrivals and holds. None of these is the wait that they predict. Seconds, and square seconds for second moments. */
 struct model_overheads {
     double arrivals;     /* pushes a second, measured */
+    double together;     /* resources of a task, mean */
     struct moments base; /* from push to locked, of tasks with no other task in the way */
     /* From one holder's end to the next holder's start, while a task waited: of resources that had fewer than
      * MODEL_TURNS_MIN of their own. */

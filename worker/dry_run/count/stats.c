@@ -122,7 +122,7 @@ struct stats *stats_create(const struct dry_run_plan *plan, struct instant load_
     stats->plan = plan;
     stats->load_from = load_from;
     stats->measured_from = measured_from;
-    stats->load_until = INSTANT_NEVER;
+    stats->load_until = stats->calm_until = INSTANT_NEVER;
     outstanding_init(&stats->tasks);
     resource_table_init(&stats->resources, STATS_RESOURCES_MAX, STATS_DETAILED_MAX, are_few ? 1 : DETAILED_FROM);
     second_series_init(&stats->series, load_from);
@@ -220,7 +220,7 @@ static bool is_alone(const struct stats *stats, const uint32_t *numbers, unsigne
 
 static void next_push_count(struct stats *stats, struct instant at)
 {
-    if (stats->made_room != 0)
+    if (stats->made_room != 0 && at.ns < stats->calm_until.ns)
         moments_add(&stats->next_push, seconds_of(at.ns - stats->made_room));
     stats->made_room = 0;
 }
@@ -251,6 +251,7 @@ void stats_pushed(struct stats *stats, const char *jid, const char *const *resou
     stats_task_comes(stats, task, at.ns);
     stats->pushed++;
     stats->pushed_measured += stats_is_measured(stats, at.ns);
+    stats->arrived_measured += stats_is_measured(stats, at.ns) ? resource_count : 0;
     stats->series.pushed++;
     next_push_count(stats, at);
 }
@@ -475,13 +476,18 @@ static void runner_turn_count(struct stats *stats, struct instant from, struct i
 {
     double all = seconds_of(instant_since(from, until)) * stats_runners(stats);
     bool is_full = is_backlog(stats), is_used = stats->taken_this_second > RUNNERS_USED * all;
-    if (is_full && stats->was_backlog && is_used && stats_is_measured(stats, from.ns)) {
+    if (is_full && stats->was_backlog && is_used && stats_is_calm(stats, from.ns)) {
         stats->runner_idle_s += all - stats->taken_this_second;
         stats->runner_turns += stats->left_this_second;
     }
     stats->was_backlog = is_full;
     stats->taken_this_second = 0;
     stats->left_this_second = 0;
+}
+
+void stats_disturbed(struct stats *stats, struct instant at)
+{
+    stats->calm_until = instant_earlier(stats->calm_until, at);
 }
 
 void stats_second(struct stats *stats, struct instant now)

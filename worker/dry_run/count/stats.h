@@ -69,6 +69,9 @@ struct stats_node_sample {
 };
 void stats_node(struct stats *stats, unsigned node, const struct stats_node_sample *sample);
 
+/* A fault was done. What comes from then on is not given to the model: it is no cost of a task. */
+void stats_disturbed(struct stats *stats, struct instant at);
+
 /* Closes a line of the series. */
 void stats_second(struct stats *stats, struct instant now);
 void stats_load_ended(struct stats *stats, struct instant at);

@@ -220,6 +220,7 @@ struct stats {
     struct instant load_from, measured_from;
     struct instant load_until; /* INSTANT_NEVER while it goes on */
     struct instant latest;     /* of what was reported */
+    struct instant calm_until; /* the first fault; INSTANT_NEVER without one */
 
     struct outstanding_table tasks;
     struct resource_table resources;
@@ -238,7 +239,7 @@ struct stats {
     uint64_t pushed, ended, endings[FLOW_ENDINGS], lost, twice, asks, holds, first_holds, overlaps, overlaps_unfenced,
         fence_refusals;
     /* measured */
-    uint64_t ended_measured, pushed_measured;
+    uint64_t ended_measured, pushed_measured, arrived_measured /* at all resources */;
     struct histogram wait, hold, acquire;
     struct batch_means wait_means, hold_means, acquire_means; /* of the same, in seconds */
     struct moments holds_measured, runs_measured;
@@ -269,6 +270,12 @@ static inline int64_t microseconds_of(int64_t ns)
 static inline bool stats_is_measured(const struct stats *stats, int64_t at_ns)
 {
     return at_ns >= stats->measured_from.ns && at_ns < stats->load_until.ns;
+}
+
+/* What is measured then is what a task costs, and not what a fault did. */
+static inline bool stats_is_calm(const struct stats *stats, int64_t at_ns)
+{
+    return stats_is_measured(stats, at_ns) && at_ns < stats->calm_until.ns;
 }
 
 /* Seconds of the interval that lie in the measured part. */

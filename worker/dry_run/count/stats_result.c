@@ -254,6 +254,7 @@ static void overheads_set(struct stats *stats, double measured_for)
     double parks = (double)stats->parks.count / fmax((double)stats->holds_measured.count, 1);
     *overheads = (struct model_overheads){
         .arrivals = share_of((double)stats->pushed_measured, measured_for),
+        .together = share_of((double)stats->arrived_measured, (double)stats->pushed_measured),
         .base =
             stats->base.count > 0 ? stats->base : stats->claim_extra, /* never calm: without the wait for a runner */
         .claim_extra = moments_time(&stats->claim_extra).mean,

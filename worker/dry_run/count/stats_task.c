@@ -179,12 +179,13 @@ static void hold_began(struct stats *stats, struct resource_count *resource, con
     if (is_broken)
         return;
     if (resource->behind == 0) {
-        if (resource->first_found_runner && stats_is_measured(stats, resource->first_came))
+        if (resource->first_found_runner && stats_is_measured(stats, resource->first_came) &&
+            stats_is_calm(stats, turn->locked))
             moments_add(&stats->base, seconds_of(turn->locked - resource->first_came));
         return;
     }
     bool had_asked = turn->asked_since != 0 && turn->asked_since < before;
-    if (stats_is_measured(stats, before) && (had_asked || turn->found_runner))
+    if (stats_is_measured(stats, before) && stats_is_calm(stats, turn->locked) && (had_asked || turn->found_runner))
         turn_count(stats, resource, turn->locked > before ? seconds_of(turn->locked - before) : 0);
 }
 
@@ -247,10 +248,11 @@ static void wait_count(struct stats *stats, const struct outstanding *task, int6
 static void overheads_count(struct stats *stats, const struct outstanding *task, const struct observed_task *left)
 {
     bool was_at_once = !left->handed_over && !left->had_refusal && task->asked_since == left->asked.ns;
-    if (was_at_once && stats_is_measured(stats, left->left.ns))
+    if (was_at_once && stats_is_calm(stats, left->left.ns))
         moments_add(&stats->claim_extra, seconds_of(instant_since(left->claimed, left->locked)));
     bool is_several = task->resource_count != 1; /* of one resource it is judged in the order of its holds */
-    if (is_several && was_at_once && task->was_alone && task->tries == 0 && stats_is_measured(stats, task->pushed))
+    if (is_several && was_at_once && task->was_alone && task->tries == 0 && stats_is_measured(stats, task->pushed) &&
+        stats_is_calm(stats, left->left.ns))
         moments_add(&stats->base, seconds_of(left->locked.ns - task->pushed));
 }
 
@@ -278,8 +280,10 @@ static void hold_count(struct stats *stats, struct outstanding *task, const stru
             histogram_record(&stats->acquire, microseconds_of(acquire));
             batch_means_add(&stats->acquire_means, seconds_of(acquire));
         }
-        moments_add(&stats->holds_measured, seconds_of(hold));
         batch_means_add(&stats->hold_means, seconds_of(hold));
+    }
+    if (stats_is_calm(stats, left->left.ns)) {
+        moments_add(&stats->holds_measured, seconds_of(hold));
         if (left->started.ns != 0 && left->ended.ns != 0)
             moments_add(&stats->runs_measured, seconds_of(instant_since(left->started, left->ended)));
     }
@@ -315,7 +319,7 @@ static void runner_count(struct stats *stats, const struct observed_task *left)
     stats->taken_this_second += seconds_of(left->left.ns - from);
     if (left->ending != FLOW_PARKED)
         stats->left_this_second++;
-    else if (stats_is_measured(stats, left->left.ns))
+    else if (stats_is_calm(stats, left->left.ns))
         moments_add(&stats->parks, seconds_of(left->left.ns - from));
 }
 

@@ -56,10 +56,11 @@ static unsigned usual_population(const struct dry_run_plan *plan)
     return runners < DRY_RUN_POPULATION_MAX ? (unsigned)runners : DRY_RUN_POPULATION_MAX;
 }
 
+/* What is in the queues of a fleet comes at once to its shadow: a warm-up would leave all of it out. */
 void plan_complete(struct dry_run_plan *plan)
 {
     if (plan->warm_up_ns < 0)
-        plan->warm_up_ns = usual_warm_up(plan->for_ns);
+        plan->warm_up_ns = plan->kind == DRY_RUN_REHEARSAL ? usual_warm_up(plan->for_ns) : 0;
     if (!plan->is_population_given)
         plan->population = usual_population(plan);
     popularity_prepare(&plan->popularity);

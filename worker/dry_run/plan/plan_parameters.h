@@ -15,7 +15,7 @@
 #define PLAN_FOR(X) X(TIME, for_ns, "for", 1, PLAN_SECONDS_MAX, "for", "DURATION", "how long the load lasts (20s)")
 #define PLAN_WARM_UP(X)                                                                                                \
     X(TIME, warm_up_ns, "warm_up", 0, PLAN_SECONDS_MAX, "warm-up", "DURATION",                                         \
-      "how much of that is not measured (a tenth, 2s at most)")
+      "how much of that is not measured (a tenth, 2s at most; a shadow: 0s)")
 #define PLAN_THREADS(X) X(NUMBER, threads, "threads", 1, DRY_RUN_THREADS_MAX, "threads", "N", "of each process (16)")
 #define PLAN_PROCESSES(X)                                                                                              \
     X(NUMBER, processes, "processes", 1, DRY_RUN_PROCESSES_MAX, "processes", "N", "worker processes on this host (1)")

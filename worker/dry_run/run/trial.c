@@ -459,7 +459,10 @@ static bool worker_signal(void *context, unsigned number, int signal)
 
 static void fault_told(void *context, const struct result_fault *fault)
 {
-    trial_say(context, "%s", fault->text);
+    struct trial *trial = context;
+    if (fault->was_done)
+        stats_disturbed(trial->stats, instant_after(trial->load_from, (int64_t)(fault->at * (double)NS_PER_S)));
+    trial_say(trial, "%s", fault->text);
 }
 
 static void faults_open(struct trial *trial)
