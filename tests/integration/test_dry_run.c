@@ -261,6 +261,8 @@ TEST(a_frozen_worker_is_told)
     file_remove("short.conf");
     assert_true(found.faults[0].was_done);
     assert_contains(found.faults[0].text, "worker process 1 was stopped for ");
+    assert_contains(found.answer, "With its fault (worker process 1 was stopped for ");
+    assert_int_equal(found.bottleneck, RESULT_UNKNOWN);
     assert_int_equal(found.overlaps_unfenced, 0);
     assert_true(found.done > 0);
     assert_nothing_is_left();

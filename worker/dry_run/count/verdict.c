@@ -5,12 +5,13 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "worker/dry_run/count/expectation.h"
 #include "worker/print/human.h"
 
-enum { TASKS_MIN = 100 /* fewer show nothing */, EFFECT_MAX = 320 };
+enum { TASKS_MIN = 100 /* fewer show nothing */, EFFECT_MAX = 320, FAULT_SHOWN = 160 };
 
 #define SECONDS_MIN  1.0
 #define FULL         0.95
@@ -18,6 +19,10 @@ enum { TASKS_MIN = 100 /* fewer show nothing */, EFFECT_MAX = 320 };
 #define NEARLY_FULL  0.85
 #define HARDLY_USED  0.4  /* of the runners: fewer would do */
 #define WORTH_SAYING 0.05 /* by this share something changes */
+#define OURS         0.75 /* of the busy processors: system work for others is counted, too */
+/* A mean wait is another one than the model expects when it is longer by this factor, and by so many seconds. */
+#define GAP_FACTOR  2.0
+#define GAP_SECONDS 0.005
 
 #define SAY(into, ...)    snprintf(into, RESULT_TEXT_MAX, __VA_ARGS__)
 #define SAY_TIME(seconds) human_time(fmax(seconds, 0), (char[HUMAN_TEXT_MAX]){0})
@@ -25,6 +30,10 @@ enum { TASKS_MIN = 100 /* fewer show nothing */, EFFECT_MAX = 320 };
 #define SAY_SHARE(share)  human_share(fmin(fmax(share, 0), 1), (char[HUMAN_TEXT_MAX]){0})
 #define SAY_COUNT(count)  human_count((int64_t)(count), (char[HUMAN_TEXT_MAX]){0})
 #define SAY_NAME(text)    log_quote(text, (char[LOG_QUOTE_MAX]){0})
+
+/* Behind what the answer of `result` says already. */
+#define ANSWER(...)                                                                                                    \
+    snprintf(result->answer + strlen(result->answer), RESULT_TEXT_MAX - strlen(result->answer), __VA_ARGS__)
 
 struct verdict {
     struct result *result;
@@ -34,6 +43,9 @@ struct verdict {
     const struct result_node *lock_node, *queue_node; /* the busiest of each; NULL = not known */
     unsigned full_resources;                          /* nearly full ones */
     double busy_turn;                                 /* the turn-over of the resource that had the most */
+    double own_busy;                                  /* share of the processors of this machine that the run took */
+    bool has_gap;                                     /* tasks waited much longer than the model expects */
+    bool is_crowded;                                  /* all processors were busy, and others took much of them */
     unsigned runners, processes;
     double full[RESULT_TROUBLE + 1]; /* the demand as a share of what it can do; 0 = not known */
 };
@@ -106,6 +118,22 @@ static void nodes_look(struct verdict *verdict)
     }
 }
 
+/* Of this machine: what others take of it is no demand of the load. */
+static void machine_look(struct verdict *verdict)
+{
+    const struct result *result = verdict->result;
+    double busy = verdict->facts->machine_busy;
+    if (busy < 0 || verdict->facts->processors == 0)
+        return;
+    double own = result->overhead_share + (result->host_count > 0 ? result->hosts[0].cpu_share : 0);
+    for (unsigned i = 0; result->plan.is_local && i < result->node_count; i++)
+        own += result->nodes[i].cpu_share;
+    verdict->own_busy = own / verdict->facts->processors;
+    bool is_ours = verdict->own_busy > OURS * busy;
+    verdict->full[RESULT_MACHINE] = is_ours ? busy : verdict->own_busy;
+    verdict->is_crowded = busy > FULL && !is_ours;
+}
+
 /* What a runner is taken for, what came, and what it can do. A load that resources hold back does not come to it. */
 static void runners_look(struct verdict *verdict)
 {
@@ -149,6 +177,24 @@ static bool is_trouble(const struct result *result)
     return result->pushed >= TASKS_MIN / 10 && result->hold.count == 0 && result->done == 0;
 }
 
+static unsigned faults_done(const struct result *result)
+{
+    unsigned done = 0;
+    for (unsigned i = 0; i < result->fault_count; i++)
+        done += result->faults[i].was_done;
+    return done;
+}
+
+/* Of something that is nearly full the mean wait of a short run is a matter of chance. */
+static bool has_gap(const struct result *result, double full)
+{
+    const struct result_expected *expected = &result->expected;
+    bool is_chance = full >= NEARLY_FULL && result->wait.mean_error <= 0;
+    double sure = result->wait.mean - (full >= NEARLY_FULL ? result->wait.mean_error : 0);
+    return expected->is_known && expected->wait >= 0 && !is_chance && sure > GAP_FACTOR * expected->wait &&
+           sure > expected->wait + GAP_SECONDS;
+}
+
 /* --- saying it ---------------------------------------------------------------------------------------------------- */
 
 static void trouble_say(const struct verdict *verdict)
@@ -160,24 +206,55 @@ static void trouble_say(const struct verdict *verdict)
         failed += result->nodes[i].errors + result->nodes[i].timeouts;
         lock_nodes += result->nodes[i].requests > 0;
     }
-    if (lock_nodes > 0 && granted == 0)
-        SAY(result->answer,
-            "Nothing ran: no lock node granted anything (%s errors and timeouts). A majority of them has to be "
-            "up and to vote; `holdfast nodes` tells why one does not.",
-            SAY_COUNT(failed));
+    if (result->dead > 0 && result->dead == result->ended)
+        ANSWER("Nothing ran to its end: all %s tasks that ended were buried. The workers' log tells why.",
+               SAY_COUNT(result->dead));
+    else if (lock_nodes > 0 && granted == 0)
+        ANSWER("Nothing ran: no lock node granted anything (%s errors and timeouts). A majority of them has to be "
+               "up and to vote; `holdfast nodes` tells why one does not.",
+               SAY_COUNT(failed));
     else
-        SAY(result->answer,
-            "Nothing ran to its end: %s tasks were pushed and no handler returned while it was measured. Either "
-            "holds are longer than the run, or the workers cannot run; their log tells.",
-            SAY_COUNT(result->pushed));
+        ANSWER("Nothing ran to its end: %s tasks were pushed and no handler returned while it was measured. Either "
+               "holds are longer than the run, or the workers cannot run; their log tells.",
+               SAY_COUNT(result->pushed));
+}
+
+/* ", where the model expects 18 ms", as far as it is known. */
+static const char *model_says(const struct result *result, const char *what, char *out, size_t size)
+{
+    const struct result_expected *expected = &result->expected;
+    out[0] = '\0';
+    if (expected->is_known && expected->wait < 0)
+        snprintf(out, size, ", where the model%s expects a wait that grows", what);
+    else if (expected->is_known)
+        snprintf(out, size, ", where the model%s expects %s", what, SAY_TIME(expected->wait));
+    return out;
+}
+
+static void faults_say(struct result *result, unsigned done)
+{
+    char more[32] = "", model[96];
+    const char *first = NULL;
+    for (unsigned i = 0; first == NULL; i++)
+        first = result->faults[i].was_done ? result->faults[i].text : NULL;
+    if (done > 1)
+        snprintf(more, sizeof more, ", and %u more", done - 1);
+    if (result->wait.count == 0)
+        ANSWER("With its fault%s (%.*s%s) no task got a lock while it was measured.", human_plural(done), FAULT_SHOWN,
+               first, more);
+    else
+        ANSWER(
+            "With its fault%s (%.*s%s) tasks waited %s on average, and one of a hundred %s or longer%s. How much room "
+            "there is, a run without faults tells.",
+            human_plural(done), FAULT_SHOWN, first, more, SAY_TIME(result->wait.mean), SAY_TIME(result->wait.p99),
+            model_says(result, ", which knows of no fault,", model, sizeof model));
 }
 
 static void little_say(struct result *result)
 {
-    SAY(result->answer,
-        "Too little to judge by: %s task%s got a lock in %s that were measured. Let it run longer, or push "
-        "more.",
-        SAY_COUNT(result->wait.count), human_plural((int64_t)result->wait.count), SAY_TIME(result->measured_for));
+    ANSWER("Too little to judge by: %s task%s got a lock in %s that were measured. Let it run longer, or push "
+           "more.",
+           SAY_COUNT(result->wait.count), human_plural((int64_t)result->wait.count), SAY_TIME(result->measured_for));
 }
 
 static void resource_say(const struct verdict *verdict)
@@ -189,35 +266,32 @@ static void resource_say(const struct verdict *verdict)
         snprintf(others, sizeof others, " So are %s others, nearly.", SAY_COUNT(verdict->full_resources - 1));
     double full = verdict->full[RESULT_RESOURCE];
     if (full > 1 && !plan_is_closed(&verdict->result->plan))
-        SAY(result->answer,
-            "The resource %s is overloaded: %s tasks a second come for it and %s a second can hold it one after "
-            "the other (%s each, and %s from one to the next), so its line grows for as long as this goes on.%s",
-            SAY_NAME(resource->name), SAY_RATE(resource->load),
-            SAY_RATE(1 / (resource->hold_mean + resource->turn_mean)), SAY_TIME(resource->hold_mean),
-            SAY_TIME(resource->turn_mean), others);
+        ANSWER("The resource %s is overloaded: %s tasks a second come for it and %s a second can hold it one after "
+               "the other (%s each, and %s from one to the next), so its line grows for as long as this goes on.%s",
+               SAY_NAME(resource->name), SAY_RATE(resource->load),
+               SAY_RATE(1 / (resource->hold_mean + resource->turn_mean)), SAY_TIME(resource->hold_mean),
+               SAY_TIME(resource->turn_mean), others);
     else
-        SAY(result->answer,
-            "The bottleneck is the resource %s: it is held %s of the time and handed on for %s of it; tasks wait "
-            "%s for it on average.%s",
-            SAY_NAME(resource->name), SAY_SHARE(resource->share_held),
-            SAY_SHARE(resource->throughput * resource->turn_mean), SAY_TIME(resource->wait_mean), others);
+        ANSWER("The bottleneck is the resource %s: it is held %s of the time and handed on for %s of it; tasks wait "
+               "%s for it on average.%s",
+               SAY_NAME(resource->name), SAY_SHARE(resource->share_held),
+               SAY_SHARE(resource->throughput * resource->turn_mean), SAY_TIME(resource->wait_mean), others);
 }
 
 static void runners_say(const struct verdict *verdict)
 {
     struct result *result = verdict->result;
     bool grows = verdict->full[RESULT_RUNNERS] > 1;
-    SAY(result->answer,
-        "The bottleneck is the number of threads: all %u are taken %s of the time, at %s tasks a second%s.",
-        verdict->runners, SAY_SHARE(result->utilisation), SAY_RATE(result->throughput),
-        grows ? ", and more come than that, so the queue grows" : "");
+    ANSWER("The bottleneck is the number of threads: all %u are taken %s of the time, at %s tasks a second%s.",
+           verdict->runners, SAY_SHARE(result->utilisation), SAY_RATE(result->throughput),
+           grows ? ", and more come than that, so the queue grows" : "");
 }
 
 static void node_say(const struct verdict *verdict, const struct result_node *node, const char *what)
 {
-    SAY(verdict->result->answer,
-        "The bottleneck is the %s %s: its one thread is busy %s of the time, at %s tasks a second.", what,
-        SAY_NAME(node->name), SAY_SHARE(node->cpu_share), SAY_RATE(verdict->result->throughput));
+    struct result *result = verdict->result;
+    ANSWER("The bottleneck is the %s %s: its one thread is busy %s of the time, at %s tasks a second.", what,
+           SAY_NAME(node->name), SAY_SHARE(node->cpu_share), SAY_RATE(verdict->result->throughput));
 }
 
 /* What comes nearest to being one, when there is no bottleneck. */
@@ -227,7 +301,7 @@ static const char *nearest_name(const struct verdict *verdict, enum result_bottl
                                         [RESULT_WORKER_CPU] = "the loop of a worker process",
                                         [RESULT_QUEUE_NODE] = "the queue node",
                                         [RESULT_LOCK_NODES] = "a lock node",
-                                        [RESULT_MACHINE] = "the processors of this machine"};
+                                        [RESULT_MACHINE] = "this machine"};
     if (nearest != RESULT_RESOURCE)
         return names[nearest];
     snprintf(out, size, "the resource %s", SAY_NAME(verdict->fullest != NULL ? verdict->fullest->name : "?"));
@@ -239,29 +313,29 @@ static void room_say(const struct verdict *verdict, enum result_bottleneck neare
     struct result *result = verdict->result;
     char name[LOG_QUOTE_MAX + 32];
     double full = verdict->full[nearest];
-    if (plan_is_closed(&verdict->result->plan))
-        SAY(result->answer,
-            "Nothing is full: %u tasks at a time are too few for that. The fullest is %s (%s); %s tasks end in a "
-            "second.",
-            result->plan.population, nearest_name(verdict, nearest, name, sizeof name), SAY_SHARE(full),
-            SAY_RATE(result->throughput));
+    bool is_closed = plan_is_closed(&result->plan);
+    if (is_closed || verdict->is_crowded)
+        ANSWER("Nothing is full%s: the fullest is %s (%s). Tasks wait %s on average, and %s end in a second.",
+               is_closed ? ", for so few tasks at a time" : "", nearest_name(verdict, nearest, name, sizeof name),
+               SAY_SHARE(full), SAY_TIME(result->wait.mean), SAY_RATE(result->throughput));
     else
-        SAY(result->answer,
-            "There is room: the fullest is %s (%s), so this load could grow by a factor of %s. Tasks wait %s on "
-            "average, and one of a hundred %s or longer.",
-            nearest_name(verdict, nearest, name, sizeof name), SAY_SHARE(full), SAY_RATE(1 / full),
-            SAY_TIME(result->wait.mean), SAY_TIME(result->wait.p99));
+        ANSWER("There is room: the fullest is %s (%s), so this load could grow by a factor of %s. Tasks wait %s on "
+               "average, and one of a hundred %s or longer.",
+               nearest_name(verdict, nearest, name, sizeof name), SAY_SHARE(full), SAY_RATE(1 / full),
+               SAY_TIME(result->wait.mean), SAY_TIME(result->wait.p99));
 }
 
 static void load_say(const struct verdict *verdict)
 {
     struct result *result = verdict->result;
-    SAY(result->answer,
-        "The dry run itself did not keep up: %s tasks a second were pushed%s%s, %s of them late. What was measured "
-        "holds for that load, and nothing can be said of a greater one.",
-        SAY_RATE(verdict->overheads->arrivals), plan_is_closed(&verdict->result->plan) ? "" : " where the plan wants ",
-        plan_is_closed(&verdict->result->plan) ? "" : SAY_RATE(result->plan.rate),
-        SAY_SHARE(verdict->facts->load_behind));
+    char why[96];
+    if (verdict->facts->load_behind > BEHIND_MAX)
+        snprintf(why, sizeof why, "%s of the pushes came late", SAY_SHARE(verdict->facts->load_behind));
+    else
+        snprintf(why, sizeof why, "it used %s of one processor", SAY_SHARE(result->overhead_share));
+    ANSWER("The dry run itself did not keep up: at %s tasks a second %s. What was measured holds for that load, and "
+           "nothing can be said of a greater one.",
+           SAY_RATE(verdict->overheads->arrivals), why);
 }
 
 static void bottleneck_say(const struct verdict *verdict, enum result_bottleneck bottleneck)
@@ -281,44 +355,69 @@ static void bottleneck_say(const struct verdict *verdict, enum result_bottleneck
         node_say(verdict, verdict->lock_node, "lock node");
         return;
     case RESULT_WORKER_CPU:
-        SAY(result->answer,
-            "The bottleneck is the worker process: its loop, one thread, is busy %s of the time, at %s tasks a "
-            "second in %u process%s.",
-            SAY_SHARE(verdict->full[bottleneck]), SAY_RATE(result->throughput), verdict->processes,
-            verdict->processes == 1 ? "" : "es");
+        ANSWER("The bottleneck is the worker process: its loop, one thread, is busy %s of the time, at %s tasks a "
+               "second in %u process%s.",
+               SAY_SHARE(verdict->full[bottleneck]), SAY_RATE(result->throughput), verdict->processes,
+               verdict->processes == 1 ? "" : "es");
         return;
     default:
-        SAY(result->answer,
-            "The bottleneck is this machine: its %u processors are busy %s of the time, with all of the dry run "
-            "on it. On machines of their own, nodes and workers would do more than this.",
+        ANSWER(
+            "The bottleneck is this machine: the dry run keeps its %u processors busy %s of the time. On machines of "
+            "their own, nodes and workers would do more than this.",
             verdict->facts->processors, SAY_SHARE(verdict->full[bottleneck]));
     }
 }
 
-/* 0 = nothing can be said of it. */
-static void decide(struct verdict *verdict)
+/* Before anything else. What the model does not know can be many things. */
+static void gap_say(struct result *result, bool is_all)
+{
+    char model[96];
+    ANSWER("Tasks waited %s on average%s%s", SAY_TIME(result->wait.mean), model_says(result, "", model, sizeof model),
+           is_all
+               ? ": something that it does not know held them up (a node, a worker or this machine that stood still, "
+                 "a share, tasks that came in bursts), so nothing can be said of a greater load."
+               : ". ");
+}
+
+static void load_judge(struct verdict *verdict)
 {
     struct result *result = verdict->result;
     enum result_bottleneck fullest = fullest_of(verdict);
     double full = verdict->full[fullest];
-    result->bottleneck = RESULT_NONE;
-    result->headroom = full > 0 ? 1 / full : 0;
-    if (is_trouble(result)) {
-        result->bottleneck = RESULT_TROUBLE;
-        result->headroom = 0;
-        trouble_say(verdict);
-    } else if (is_too_little(result) || full <= 0) {
-        result->headroom = 0;
-        little_say(result);
-    } else if (full >= NEARLY_FULL) {
+    bool is_late = verdict->facts->load_behind > BEHIND_MAX || result->overhead_share > FULL;
+    verdict->has_gap = has_gap(result, full);
+    if (verdict->has_gap)
+        gap_say(result, full < NEARLY_FULL && !is_late);
+    if (full >= NEARLY_FULL) {
         result->bottleneck = fullest;
+        result->headroom = 1 / full;
         bottleneck_say(verdict, fullest);
-    } else if (verdict->facts->load_behind > BEHIND_MAX || verdict->full[RESULT_LOAD] > 0.95) {
+    } else if (is_late) {
         result->bottleneck = RESULT_LOAD;
-        result->headroom = 0;
         load_say(verdict);
-    } else {
+    } else if (!verdict->has_gap) {
+        result->bottleneck = RESULT_NONE;
+        result->headroom = verdict->is_crowded ? 0 : 1 / full;
         room_say(verdict, fullest);
+    }
+}
+
+static void decide(struct verdict *verdict)
+{
+    struct result *result = verdict->result;
+    unsigned faults = faults_done(result);
+    result->bottleneck = RESULT_UNKNOWN;
+    result->headroom = 0;
+    result->answer[0] = '\0';
+    if (faults > 0) {
+        faults_say(result, faults);
+    } else if (is_trouble(result)) {
+        result->bottleneck = RESULT_TROUBLE;
+        trouble_say(verdict);
+    } else if (is_too_little(result) || verdict->full[fullest_of(verdict)] <= 0) {
+        little_say(result);
+    } else {
+        load_judge(verdict);
     }
 }
 
@@ -417,51 +516,36 @@ static void fewer_threads(const struct verdict *verdict)
 
 static void machines_advise(const struct verdict *verdict)
 {
+    static const char *const helps[RESULT_UNKNOWN + 1] = {
+        [RESULT_WORKER_CPU] =
+            "One more worker process, or a host: each has a loop of its own. More threads in the same "
+            "processes would not help.",
+        [RESULT_QUEUE_NODE] = "The queue node is one thread: a faster processor for it, or queues on another node, "
+                              "would help; more workers or threads would not.",
+        [RESULT_LOCK_NODES] = "Each lock node takes part in every lock: faster processors for them would help; more "
+                              "nodes, workers or threads would not.",
+        [RESULT_LOAD] = "A smaller --rate, or a machine that does nothing else, for a run to rely on."};
     struct result *result = verdict->result;
-    switch (result->bottleneck) {
-    case RESULT_WORKER_CPU:
+    if (helps[result->bottleneck] != NULL)
+        SAY(advice_next(result), "%s", helps[result->bottleneck]);
+    else if (result->bottleneck == RESULT_MACHINE && result->plan.is_local) /* no other host reaches its nodes */
         SAY(advice_next(result),
-            "One more worker process, or a host: each has a loop of its own. More threads in the same processes "
-            "would not help.");
-        return;
-    case RESULT_QUEUE_NODE:
+            "More processors, or a run (-c FILE) on nodes on machines of their own, in which other "
+            "hosts can take part.");
+    else if (result->bottleneck == RESULT_MACHINE)
         SAY(advice_next(result),
-            "The queue node is one thread: a faster processor for it, or queues on another node, would help; "
-            "more workers or threads would not.");
-        return;
-    case RESULT_LOCK_NODES:
-        SAY(advice_next(result),
-            "Each lock node takes part in every lock (%s commands for a hold): faster processors for them would "
-            "help; more nodes, workers or threads would not.",
-            SAY_RATE(result->commands_per_hold));
-        return;
-    case RESULT_MACHINE:
-        if (result->plan.is_local) /* no other host reaches its nodes */
-            SAY(advice_next(result), "More processors, or a run (-c FILE) on nodes on machines of their own, "
-                                     "in which other hosts can take part.");
-        else
-            SAY(advice_next(result),
-                "More processors, or more hosts that take part (`holdfast dry-run --join %s -c FILE` while it "
-                "runs), and nodes on machines of their own.",
-                result->plan.id);
-        return;
-    case RESULT_LOAD:
-        SAY(advice_next(result), "A smaller --rate, or a machine that does nothing else, for a run to rely on.");
-        return;
-    default:
-        return;
-    }
+            "More processors, or more hosts that take part (`holdfast dry-run --join %s -c FILE` while it runs), and "
+            "nodes on machines of their own.",
+            result->plan.id);
 }
 
-/* Others may have used them, too. */
-static void processors_advise(const struct verdict *verdict)
+static void others_advise(const struct verdict *verdict)
 {
-    struct result *result = verdict->result;
-    if (verdict->full[RESULT_MACHINE] > 0.95 && result->bottleneck != RESULT_MACHINE)
-        SAY(advice_next(result),
-            "The %u processors of this machine were busy %s of the time, by the dry run and others: all latencies "
-            "are longer for that than on machines with room.",
-            verdict->facts->processors, SAY_SHARE(verdict->full[RESULT_MACHINE]));
+    if (verdict->is_crowded)
+        SAY(advice_next(verdict->result),
+            "The %u processors of this machine were busy %s of the time, and what this run started took %s of them: "
+            "all latencies are longer for that than on a machine of its own.",
+            verdict->facts->processors, SAY_SHARE(verdict->facts->machine_busy), SAY_SHARE(verdict->own_busy));
 }
 
 static void losses_advise(const struct verdict *verdict)
@@ -486,9 +570,9 @@ static void advise(struct verdict *verdict)
     bool is_of_tasks = result->bottleneck == RESULT_NONE || result->bottleneck == RESULT_RESOURCE ||
                        result->bottleneck == RESULT_RUNNERS;
     machines_advise(verdict);
-    processors_advise(verdict);
+    others_advise(verdict);
     losses_advise(verdict);
-    if (!result->expected.is_known || !is_of_tasks)
+    if (!result->expected.is_known || !is_of_tasks || verdict->has_gap)
         return;
     if (result->bottleneck != RESULT_NONE || verdict->full[RESULT_RUNNERS] > HARDLY_USED)
         more_threads(verdict);
@@ -511,8 +595,7 @@ void verdict_make(struct result *result, const struct model_overheads *overheads
     hosts_look(&verdict);
     nodes_look(&verdict);
     runners_look(&verdict);
-    verdict.full[RESULT_MACHINE] = fmax(verdict.facts->machine_busy, 0);
-    verdict.full[RESULT_LOAD] = verdict.facts->load_cpu;
+    machine_look(&verdict);
     decide(&verdict);
     if (!is_trouble(result) && !is_too_little(result))
         advise(&verdict);

@@ -30,5 +30,5 @@ enum result_tone result_tone(const struct result *result)
         result->overlaps_unfenced > 0 || result->bottleneck == RESULT_TROUBLE || result->crashed_checks[0] != '\0';
     if (is_wrong || (result->headroom > 0 && result->headroom < 1))
         return RESULT_BAD;
-    return result->bottleneck == RESULT_NONE && result->ended > 0 ? RESULT_GOOD : RESULT_FAIR;
+    return result->bottleneck == RESULT_NONE && result->headroom > 0 ? RESULT_GOOD : RESULT_FAIR;
 }

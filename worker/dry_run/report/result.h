@@ -73,7 +73,7 @@ struct result_host {
 };
 
 enum result_bottleneck {
-    RESULT_NONE,       /* there is room everywhere */
+    RESULT_NONE,       /* nothing is full */
     RESULT_RESOURCE,   /* one resource is held nearly all the time */
     RESULT_RUNNERS,    /* the threads are busy */
     RESULT_WORKER_CPU, /* the loop of a worker process has no time left */
@@ -82,6 +82,7 @@ enum result_bottleneck {
     RESULT_MACHINE, /* the processors of this machine */
     RESULT_LOAD,    /* the generator itself did not keep up */
     RESULT_TROUBLE, /* no quorum, or nothing ran */
+    RESULT_UNKNOWN, /* the run does not show it: too few tasks, faults, or something beside the load held tasks up */
 };
 
 struct result_point { /* of a what-if */
@@ -106,7 +107,8 @@ struct result {
     bool is_drained; /* nothing was left when it ended */
     /* the plain answer */
     enum result_bottleneck bottleneck;
-    double headroom; /* the load could grow by this factor until the bottleneck is full; below 1: it is overloaded */
+    double headroom; /* the load could grow by this factor until the bottleneck is full; below 1: it is overloaded; 0 =
+                        not known */
     char answer[RESULT_TEXT_MAX];
     char advice[RESULT_ADVICE_MAX][RESULT_TEXT_MAX];
     unsigned advice_count;

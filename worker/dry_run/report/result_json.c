@@ -47,6 +47,7 @@ static const char *const bottleneck_names[] = {[RESULT_NONE] = "none",
                                                [RESULT_MACHINE] = "machine",
                                                [RESULT_LOAD] = "load",
                                                [RESULT_TROUBLE] = "trouble",
+                                               [RESULT_UNKNOWN] = "unknown",
                                                NULL};
 
 _Static_assert(sizeof(enum result_bottleneck) == sizeof(int) && sizeof(enum dry_run_fault_kind) == sizeof(int),

@@ -178,14 +178,13 @@ static void fleet_tell(const struct trial *trial, struct result *result)
 
 /* --- the answer --------------------------------------------------------------------------------------------------- */
 
-static struct verdict_facts facts_of(const struct trial *trial, const struct result *result)
+static struct verdict_facts facts_of(const struct trial *trial)
 {
     bool measured = trial->measures && trial->machine_to.processors > 0;
     return (struct verdict_facts){
         .processors = trial->machine_to.processors,
         .machine_busy = measured ? machine_load_share(&trial->machine_from, &trial->machine_to) : -1,
-        .load_behind = trial->pushed > 0 ? (double)trial->pushed_late / (double)trial->pushed : 0,
-        .load_cpu = result->overhead_share};
+        .load_behind = trial->pushed > 0 ? (double)trial->pushed_late / (double)trial->pushed : 0};
 }
 
 void trial_result_make(struct trial *trial, struct result *result)
@@ -212,6 +211,6 @@ void trial_result_make(struct trial *trial, struct result *result)
     faults_tell(trial, result);
     if (trial->shadow != NULL)
         fleet_tell(trial, result);
-    struct verdict_facts facts = facts_of(trial, result);
+    struct verdict_facts facts = facts_of(trial);
     verdict_make(result, stats_overheads(trial->stats), &facts);
 }
