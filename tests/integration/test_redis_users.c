@@ -373,6 +373,7 @@ static void places_are_taken(unsigned worker)
         fleet_push(&fleet, "{\"class\":\"lonely\",\"args\":[300],\"jid\":\"place%u\",\"resource\":\"places\"}", i);
     test_await(lock_cluster_holders(&fleet.locks, "lock:hf:place:2:places") >= 2);
     test_await(fleet_noted_all(&fleet, "end place") == 6);
+    run("lock -c %s --wait=20s --shared places -- true", config); /* looks whether one is held */
     assert_contains(http_ask(http, "GET", "/metrics", "", ""), "holdfast_lock_nodes_voting 3\n");
     assert_contains(http_ask(http, "GET", "/readyz", "", ""), " 200 ");
     assert_false(fleet_logged(&fleet, worker, "NOPERM"));

@@ -168,32 +168,6 @@ TEST(a_walk_that_is_refused_leaves_no_mark)
     wait_places("queue:c alone");
 }
 
-static bool is_walking(void *unused)
-{
-    (void)unused;
-    char *mark = redis_server_command(server, "GET hf:2:walked");
-    bool is = strcmp(mark, other.identity) == 0;
-    free(mark);
-    return is;
-}
-
-/* The mark of its own walk does not keep it from that. */
-TEST(who_lost_its_connection_during_a_walk_begins_anew)
-{
-    start_leased(&probe, "a");
-    loop_for(loop, 3 * LEASE_NS);
-    free(redis_server_command(server, "EVAL \"for i = 1, 5000 do redis.call('SET', 'hf:2:n:' .. i, 1) end\" 0"));
-    queue_probe_start(&other, loop, relay_port(relay), "unserved", &leased);
-    assert_true(loop_until(loop, is_walking, NULL, TEST_PATIENCE_NS));
-    relay_swallow(relay, true);
-    loop_for(loop, LEASE_NS / 3); /* the node has taken the step that was on its way */
-    free(redis_server_command(server, "LPUSH hf:2:bell:gone:7:x:c alone"));
-    relay_cut(relay);
-    relay_swallow(relay, false);
-    wait_places("queue:c alone");
-    assert_reply(server, "over", "GET hf:2:walked");
-}
-
 TEST(texts_that_are_no_tasks_are_recovered_without_a_count)
 {
     start_leased(&other, "unserved");
