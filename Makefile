@@ -21,6 +21,7 @@
 #   the other tests/chaos/*.c                  -> lib/libsupport.a     shared by the tests with killed processes
 #   tests/sim/{world,server,lock,fleet,scene}/*.c                       take the place of loop, clocks, threads and
 #                                                                      sockets there, and in tests/sim/test_*
+#   tests/fuzz/fuzz_*.c                        -> tests/unit/test_fuzz_corpus, and with libFuzzer tests/fuzz/*
 #   tests/bench/NAME_WITH_UNDERSCORES.c        -> bench/name-with-hyphens
 #
 # The program with fault points (lib/base/fault.h) is $(B)/faults/holdfast: few of its objects differ.
@@ -69,6 +70,7 @@ TESTS       := $(if $(ONLY),$(foreach name,$(ONLY),$(filter %/$(name).c,$(TESTS)
 PLUGINS     := $(wildcard tests/plugins/*.c tests/plugins/*/*.c)
 PRELOADS    := $(wildcard worker/dry_run/preload/*.c)
 BENCHES     := $(wildcard tests/bench/*.c)
+FUZZ_TARGETS := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 # Tests that involve threads: in what they test, or in a program they start. `make tsan` runs these, with real servers and
 # the real clock. A relay or a hostile server beside one loop is no reason: test_node_client and test_holdfast_library
 # have them too, and test_loop_watch and test_node_connect the threads that resolve names.
@@ -149,12 +151,14 @@ test_redis_model_LIBS = $(lua_LIBS)
 test_redis_model_random_LIBS = $(lua_LIBS)
 test_redis_model_traffic_LIBS = $(lua_LIBS)
 test_simulated_server_LIBS = $(lua_LIBS)
+FUZZ_OBJECTS = $(FUZZ_TARGETS:%=$(B)/obj/tests/fuzz/fuzz_%.o)
+test_fuzz_corpus_LIBS = $(LINK_ORDER)
 
 # ---------------------------------------------------------------------------------- test programs
 # The tests of a kind are one program (tests/main.c), and so are those that ONLY names: otherwise each change of a layer
 # would link hundreds of programs. Separate programs are the simulations, tests with libraries of their own
 # (test_NAME_LIBS), and tests that define global functions, such as replacements for libc's:
-ALONE       := test_fence_file_killed test_fuzz_corpus test_http_server test_log test_loop test_node_names
+ALONE       := test_fence_file_killed test_http_server test_log test_loop test_node_names
 is_alone    = $(filter tests/sim/%,$(1))$(filter $(ALONE),$(2))$(filter-out undefined,$(origin $(2)_LIBS))
 TESTS_ALONE := $(foreach test,$(TESTS),$(if $(call is_alone,$(test),$(basename $(notdir $(test)))),$(test)))
 TESTS_VIRTUAL := $(filter tests/virtual/%,$(TESTS))
@@ -200,7 +204,7 @@ endif
 # ---------------------------------------------------------------------------------------- targets
 # Targets that build and then run something build on all cores, and run alone.
 PARALLEL := -j$(shell nproc)
-.PHONY: all tests soak run demo-efficiency demo-correctness test check ci bench bench-check asan tsan asan-tree tsan-tree sanitized tidy layers mutants docs format install uninstall deb clean help FORCE
+.PHONY: all tests soak run demo-efficiency demo-correctness test check ci bench bench-check asan tsan fuzz asan-tree tsan-tree fuzz-tree sanitized tidy layers mutants docs format install uninstall deb clean help FORCE
 all: $(ARCHIVES) $(call archive,worker) $(call archive,fence) $(PROGRAM) $(JOB_FILES) $(PRELOAD_FILES) $(LIBREDLOCK) $(LIBHOLDFAST) $(BENCH_FILES) ## build everything but the tests (the default)
 
 tests: all $(TEST_FILES) $(PLUGIN_FILES) $(PRELOAD_FILES) $(FAULTY) ## build the tests as well
@@ -255,8 +259,8 @@ ci: ## everything that CI checks beyond `make test`: clang, sanitizers, tidy
 	@mkdir -p build; status=0; $(MAKE) tidy || status=1; $(MAKE) asan-tree || status=1; \
 	 { nice -n 19 $(MAKE) tsan-tree >/dev/null 2>&1; \
 	   nice -n 19 $(MAKE) $(PARALLEL) B=build/clang CC=clang OPTIMISE=-O0 DEBUG=-g0 HARDENING= WERROR=-Werror tests \
-	     >build/clang.log 2>&1; } & clang=$$!; \
-	 $(MAKE) asan || status=1; $(MAKE) tsan || status=1; $(MAKE) bench-check || status=1; \
+	     >build/clang.log 2>&1; nice -n 19 $(MAKE) fuzz-tree >/dev/null 2>&1; } & clang=$$!; \
+	 $(MAKE) asan || status=1; $(MAKE) tsan || status=1; $(MAKE) bench-check || status=1; $(MAKE) fuzz || status=1; \
 	 echo '== clang'; wait $$clang || { cat build/clang.log; status=1; }; exit $$status
 
 SANITIZER = OPTIMISE=-O1 OPTIMISE_TESTS=-O0 DEBUG=-g1 WERROR=-Werror
@@ -271,9 +275,17 @@ tsan: tsan-tree ## build with ThreadSanitizer, run the tests that have threads
 	@echo '== thread sanitizer'
 	@$(MAKE) $(TSAN) sanitized
 
+FUZZ ?= $(FUZZ_TARGETS)
+SECONDS_EACH ?= 60
+fuzz: fuzz-tree ## give readers of foreign bytes what libFuzzer makes of their corpora; FUZZ='http cron' SECONDS_EACH=600
+	@scripts/fuzz build/fuzz $(SECONDS_EACH) $(FUZZ)
+
 # Only builds. A second make waits for the first: CI begins with them while other tests run.
 asan-tree:
 	@mkdir -p build; flock build/asan.lock $(MAKE) $(PARALLEL) $(ASAN) tests
+fuzz-tree:
+	@scripts/fuzz --possible || exit 0; mkdir -p build; flock build/fuzz.lock $(MAKE) $(PARALLEL) B=build/fuzz CC=clang \
+	    SANITIZE=address,undefined,fuzzer-no-link OPTIMISE=-O1 DEBUG=-g1 $(FUZZ:%=build/fuzz/tests/fuzz/%)
 tsan-tree:
 	@mkdir -p build; flock build/tsan.lock $(MAKE) $(PARALLEL) $(TSAN) tests
 
@@ -449,6 +461,18 @@ $(foreach program,$(TEST_PROGRAMS),$(eval $(call test_program,$(program))))
 name_tests = for test in $(patsubst tests/%.c,%,$(call members,$(1))); do \
 	if [[ ! $(B)/tests/$$test -ef $(B)/tests/$(1)_tests ]]; then \
 	mkdir -p $(B)/tests/$${test%/*} && ln -sf ../$(1)_tests $(B)/tests/$$test || exit 1; fi; done
+# Every fuzz target has a function of the same name for libFuzzer, so each gets the name of its file.
+$(B)/obj/tests/fuzz/fuzz_%.o: tests/fuzz/fuzz_%.c $(B)/flags | $(GENERATED)
+	$(call compile,-fPIE -DLLVMFuzzerTestOneInput=fuzz_$*)
+$(B)/generated/tests/fuzz.targets: FORCE
+	@$(call remember,$(foreach target,$(FUZZ_TARGETS),TARGET($(target))))
+$(B)/obj/tests/unit/test_fuzz_corpus.o: $(B)/generated/tests/fuzz.targets
+$(B)/tests/unit/test_fuzz_corpus: $(FUZZ_OBJECTS)
+$(FUZZ_TARGETS:%=$(B)/tests/fuzz/%): $(B)/tests/fuzz/%: $(B)/obj/tests/fuzz/fuzz_%.o $(LINK_ORDER)
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(LINK_PROGRAM) -fsanitize=fuzzer -Wl,--defsym=LLVMFuzzerTestOneInput=fuzz_$* -o $@ $^ $(worker_LIBS) $(CORE_LIBS)
+
 define bench_rule
 $$(B)/bench/$$(subst _,-,$(basename $(notdir $(1)))): $$(call object,$(1)) $$(TEST_LINK)
 	$$(link_test)

@@ -1,25 +1,8 @@
-/* Any bytes through the task envelope. Built alone for libFuzzer:
- *
- *     clang -g -O1 -fsanitize=fuzzer,address,undefined -D_GNU_SOURCE -Ilib -I. -o build/fuzz_envelope \
- *         tests/fuzz/fuzz_envelope.c lib/queue/{base64,json*,envelope*}.c \
- *         lib/base/{buffer,clock,error,invariant,memory,random}.c
- *     build/fuzz_envelope tests/fuzz/corpus/envelope
- *
- * and included by tests/unit/test_fuzz_corpus.c, which replays the corpus and mutations of it in every test run.
- * Beside "no crash" it states what must hold for whatever bytes come. */
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/invariant.h"
+/* Any bytes as a task: its envelope, what is read out of its arguments, and what is written of it. */
 #include "queue/envelope.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "tests/fuzz/fuzz.h"
 
 static const struct envelope_limits strict = {.size = 1 << 16, .depth = 16, .keys = 128};
-/* For what we write ourselves: members are added to a text that may have used up the limits. */
 /* Members that workers add may go beyond them, but for the depth. */
 static const struct envelope_limits roomy = {.size = SIZE_MAX, .depth = 16, .keys = SIZE_MAX};
 static const struct envelope_limits loose = {.size = SIZE_MAX, .depth = SIZE_MAX, .keys = SIZE_MAX};
@@ -138,11 +121,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     /* The envelope is reused from input to input, as the worker does it. */
     static struct envelope envelope;
-    /* A copy that ends where the input ends, so that a sanitizer sees a read beyond it. */
-    char *text = malloc(size > 0 ? size : 1);
-    invariant(text != NULL);
-    if (size > 0)
-        memcpy(text, data, size);
+    char *text = fuzz_copy(data, size);
     struct error error = ERROR_NONE;
     bool valid_json = json_check(text, size, &roomy, NULL);
     bool valid_task = envelope_parse(&envelope, text, size, &strict, &error);

@@ -1,4 +1,4 @@
-/* Runs the fuzz targets as ordinary tests: over their corpus, over every beginning of each file, and over seeded
+/* Runs the fuzz targets as ordinary tests: over their corpora, over every beginning of each file, and over seeded
  * mutations, so that a run can be repeated. The targets abort when something does not hold. */
 #include "tests/support/test.h"
 
@@ -7,11 +7,20 @@
 #include "base/buffer.h"
 #include "base/memory.h"
 
-#define LLVMFuzzerTestOneInput fuzz_envelope
-#include "tests/fuzz/fuzz_envelope.c"
-#undef LLVMFuzzerTestOneInput
+#define TARGET(name) int fuzz_##name(const uint8_t *data, size_t size);
+#include "tests/fuzz.targets"
+#undef TARGET
 
-enum { FILES_MAX = 256, MUTATIONS = 40000, MUTATIONS_SANITIZED = 10000, MUTANT_BYTES_MAX = 1 << 14 };
+static const struct target {
+    const char *name;
+    int (*run)(const uint8_t *data, size_t size);
+} targets[] = {
+#define TARGET(name) {#name, fuzz_##name},
+#include "tests/fuzz.targets"
+#undef TARGET
+};
+
+enum { FILES_MAX = 256, MUTATIONS = 10000, MUTATIONS_SANITIZED = 2500, MUTANT_BYTES_MAX = 1 << 14 };
 
 struct corpus {
     struct buffer files[FILES_MAX];
@@ -144,45 +153,79 @@ static void mutate(struct buffer *text, const struct buffer *other)
     }
 }
 
-static void survive_mutations(const struct corpus *corpus, int (*target)(const uint8_t *, size_t))
+/* ----- targets ----- */
+
+static struct {
+    const char *target;
+    const struct buffer *input;
+} running;
+
+/* Keeps what a target aborts on. */
+static void aborted(int number)
+{
+    char path[512];
+    const char *directory = getenv("TMPDIR");
+    snprintf(path, sizeof path, "%s/find-%s", directory != NULL ? directory : "/tmp", running.target);
+    FILE *file = fopen(path, "wb");
+    if (file != NULL) {
+        fwrite(running.input->bytes, 1, running.input->length, file);
+        fclose(file);
+    }
+    fprintf(stderr, "signal %d: the fuzz target %s does not stand %s; add it to its corpus\n", number, running.target,
+            path);
+}
+
+static void target_run(const struct target *target, const struct buffer *input)
+{
+    running.target = target->name;
+    running.input = input;
+    target->run((const uint8_t *)input->bytes, input->length);
+}
+
+static void survive_beginnings(const struct target *target, const struct corpus *corpus)
+{
+    for (size_t i = 0; i < corpus->count; i++)
+        for (size_t length = corpus->files[i].length + 1; length-- > 0;)
+            target_run(target, &(struct buffer){corpus->files[i].bytes, length, length});
+}
+
+static void survive_mutations(const struct target *target, const struct corpus *corpus)
 {
     struct buffer text = {.bytes = NULL};
-    int mutations = getenv("HOLDFAST_SANITIZED") != NULL ? MUTATIONS_SANITIZED : MUTATIONS;
+    bool is_slow = getenv("HOLDFAST_SANITIZED") != NULL;
     random_state = UINT64_C(0x9E3779B97F4A7C15);
-    for (int i = 0; i < mutations; i++) {
+    for (int i = 0; i < (is_slow ? MUTATIONS_SANITIZED : MUTATIONS); i++) {
         const struct buffer *seed = &corpus->files[draw(corpus->count)];
         buffer_clear(&text);
         buffer_append(&text, seed->bytes, seed->length);
         for (size_t round = 1 + draw(4); round > 0 && text.length <= MUTANT_BYTES_MAX; round--)
             mutate(&text, &corpus->files[draw(corpus->count)]);
-        target((const uint8_t *)text.bytes, text.length);
+        target_run(target, &text);
     }
     buffer_fini(&text);
 }
 
-static void survive_corpus(const struct corpus *corpus, int (*target)(const uint8_t *, size_t))
+static void each_target(void (*survive)(const struct target *target, const struct corpus *corpus))
 {
-    for (size_t i = 0; i < corpus->count; i++)
-        for (size_t length = corpus->files[i].length + 1; length-- > 0;)
-            target((const uint8_t *)corpus->files[i].bytes, length);
+    signal(SIGABRT, aborted);
+    for (size_t i = 0; i < sizeof targets / sizeof targets[0]; i++) {
+        struct corpus corpus;
+        char directory[128];
+        snprintf(directory, sizeof directory, "tests/fuzz/corpus/%s", targets[i].name);
+        corpus_init(&corpus, directory);
+        survive(&targets[i], &corpus);
+        corpus_fini(&corpus);
+    }
 }
 
-/* ----- targets ----- */
-
-TEST(the_envelope_stands_its_corpus)
+TEST(the_targets_stand_their_corpora)
 {
-    struct corpus corpus;
-    corpus_init(&corpus, "tests/fuzz/corpus/envelope");
-    survive_corpus(&corpus, fuzz_envelope);
-    corpus_fini(&corpus);
+    each_target(survive_beginnings);
 }
 
-TEST(the_envelope_stands_mutations)
+TEST(the_targets_stand_mutations)
 {
-    struct corpus corpus;
-    corpus_init(&corpus, "tests/fuzz/corpus/envelope");
-    survive_mutations(&corpus, fuzz_envelope);
-    corpus_fini(&corpus);
+    each_target(survive_mutations);
 }
 
 RUN_TESTS
