@@ -252,7 +252,6 @@ static void task_take(struct slot *slot, const char *queue, const char *payload,
     slot->hold = FLOW_HELD;
     slot->held_ns = 0;
     slot->locked.at.us = slot->locked.left_at.us = 0;
-    slot->locked.successor[0] = '\0';
     slot->outcome_reason = NULL;
     slot->unserved_at = (struct wall_time){0};
     if (slot->worker->report.first_claim.ns == 0)

@@ -52,8 +52,7 @@ struct slot_hand_offs {
 struct slot_locked {
     struct wall_time at, left_at; /* us = 0: it had none; it has it still */
     int64_t waited_ns;
-    /* the tasks from which and to which it was handed over; empty = none */
-    char predecessor[ENVELOPE_JID_BYTES_MAX + 1], successor[ENVELOPE_JID_BYTES_MAX + 1];
+    char predecessor[ENVELOPE_JID_BYTES_MAX + 1]; /* the task that handed it over; empty = none */
 };
 
 struct slot {

@@ -143,13 +143,15 @@ static int64_t waited_ns(const struct slot *slot, const struct redlock_event *ev
 
 static void acquisition_count(const struct slot *slot, const struct redlock_event *event)
 {
-    lock_metrics_acquired(slot->worker->lock_metrics, slot->envelope.class_name, slot->resources.names[0],
-                          waited_ns(slot, event) / NS_PER_US);
-    if (event->attempts > 1 || slot->envelope.parked_at.us > 0)
+    const char *resource = slot->resources.names[0];
+    bool had_to_wait = event->attempts > 1 || slot->envelope.parked_at.us > 0;
+    lock_metrics_acquired(slot->worker->lock_metrics, slot->envelope.class_name, resource,
+                          slot->locked.waited_ns / NS_PER_US);
+    if (had_to_wait)
         metrics_count(slot, LOCK_EVENT_WAITED);
     if (event->handed_over)
         metrics_count(slot, LOCK_EVENT_HANDED_OVER);
-    report_lock_wait(&slot->worker->report, event, slot->resources.names[0]);
+    report_lock_wait(&slot->worker->report, event->waited_ns / NS_PER_US, had_to_wait, resource);
 }
 
 static void patience_end(struct slot *slot)
@@ -352,8 +354,6 @@ static void lock_let_go(struct slot *slot, int64_t stays_ns)
     }
     slot->held_ns = instant_since(slot->locked_at, loop_now(slot->worker->loop));
     slot->locked.left_at = wall_now();
-    if (slot->left.kind == SLOT_LEFT_TO_SUCCESSOR)
-        snprintf(slot->locked.successor, sizeof slot->locked.successor, "%s", slot->partner->jid);
     lock_metrics_hold(slot->worker->lock_metrics, slot->envelope.class_name, slot->resources.names[0],
                       slot->held_ns / NS_PER_US);
     report_lock_hold(&slot->worker->report, slot->held_ns);

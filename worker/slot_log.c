@@ -187,8 +187,6 @@ static void lock_add(struct buffer *out, const struct slot *slot)
     if (locked->left_at.us == 0)
         return;
     buffer_format(out, " released=%s held_ms=%.3f", log_time(locked->left_at, at), ms_of(slot->held_ns));
-    if (locked->successor[0] != '\0')
-        pair_add(out, "handed_to", locked->successor);
     if (slot->left.after_ns > 0)
         buffer_format(out, " stays_ms=%.3f", ms_of(slot->left.after_ns));
 }

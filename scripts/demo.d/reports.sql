@@ -12,12 +12,12 @@ CREATE VIEW value AS SELECT json_extract(text, '$.host') AS host, json_extract(t
 SELECT 'speed', printf('%,d tasks/s: %,d tasks in %.1f s, %.2f s of processor time',
     sum(done) / max(seconds), sum(done), max(seconds), sum(cpu)) FROM value;
 SELECT 'hosts', group_concat(printf('%s did %,d', host, done), ', ') FROM value;
-SELECT 'lock waits', printf('%,d of %,d locks were held by somebody else at the first try', sum(waits), sum(acquired))
+SELECT 'lock waits', printf('%,d of %,d tasks had to wait for their lock', sum(waits), sum(acquired))
     FROM value WHERE acquired > 0 HAVING sum(acquired) > 0;
 SELECT 'parked', printf('%,d times a task was laid aside, its thread free for another', sum(parked))
     FROM value HAVING sum(acquired) > 0;
 SELECT 'extensions', printf('%,d while a handler ran; %s', sum(extensions),
     iif(sum(lost) = 0, 'no lock was lost', printf('%,d locks were lost', sum(lost))))
     FROM value HAVING sum(acquired) > 0;
-SELECT 'slowest lock', printf('%s after %.1f ms; 99 of 100 within %.1f ms', slowest, max(slowest_us) / 1000.0,
-    (SELECT max(wait_us) FROM value) / 1000.0) FROM value HAVING sum(acquired) > 0;
+SELECT 'slowest lock', printf('%s, %.1f ms from asking to holding; 99 of 100 within %.1f ms', slowest,
+    max(slowest_us) / 1000.0, (SELECT max(wait_us) FROM value) / 1000.0) FROM value HAVING sum(acquired) > 0;

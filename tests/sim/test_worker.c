@@ -421,9 +421,27 @@ TEST(it_reports_what_it_did)
     assert_contains(text, ",\"runs\":2,\"claims\":2,\"claim_calls\":");
     assert_lacks(text, ",\"claim_calls\":0,");
     assert_contains(text, ",\"locks_acquired\":1,");
+    assert_contains(text, ",\"lock_waits\":0,");
     work(&(struct setting){.threads = 2, .report_path = "/nowhere/report"});
     assert_ends(EXIT_CODE_FAILURE, stop(), 0);
     assert_told("report_failed reason=\"/nowhere/report: No such file or directory\"");
+}
+
+/* However they came to it: parked and woken, or handed on. */
+TEST(it_reports_how_many_tasks_had_to_wait_for_their_lock)
+{
+    char path[32], text[4096] = "";
+    int fd = memfd_create("report", MFD_CLOEXEC);
+    snprintf(path, sizeof path, "/dev/fd/%d", fd);
+    work(&(struct setting){.threads = 2, .report_path = path});
+    for (char jid = 'a'; jid < 'e'; jid++)
+        push((char[]){jid, '\0'}, "act", "[100]", ",\"resource\":\"r\"");
+    run_for(5 * NS_PER_S);
+    assert_ends(EXIT_CODE_OK, stop(), 0);
+    assert_true(read(fd, text, sizeof text - 1) > 0);
+    close(fd);
+    assert_contains(text, ",\"locks_acquired\":4,");
+    assert_contains(text, ",\"lock_waits\":3,");
 }
 
 RUN_TESTS_WITH(set_up, tear_down)

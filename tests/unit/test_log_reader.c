@@ -230,7 +230,7 @@ TEST(no_bytes_are_too_odd)
 
 #define ENDED                                                                                                          \
     "info task_ended ending=done jid=a1 class=transfer queue=q slot=0 waited_ms=40.5 ran_ms=15.000 fence=7 "           \
-    "locked=" AT "1.000Z lock_waited_ms=2.500 handed_from=a0 released=" AT "1.019Z held_ms=19.250 handed_to=a2 "       \
+    "locked=" AT "1.000Z lock_waited_ms=2.500 handed_from=a0 released=" AT "1.019Z held_ms=19.250 "                    \
     "resource=account:1 resource=account:2"
 
 static void hold_check(void)

@@ -118,17 +118,16 @@ TEST(times_run_from_the_first_claim_to_the_last_ending)
     assert_contains(write_report(), "\"seconds\":1000.000,\"active_seconds\":2.250,");
 }
 
-static void wait_for(const char *resource, int64_t waited_us, unsigned passes)
+static void wait_for(const char *resource, int64_t waited_us, bool had_to_wait)
 {
-    struct redlock_event event = {.kind = REDLOCK_EVENT_ANSWER, .attempts = passes, .waited_ns = waited_us * NS_PER_US};
-    report_lock_wait(&report, &event, resource);
+    report_lock_wait(&report, waited_us, had_to_wait, resource);
 }
 
 TEST(the_slowest_lock_is_told_with_its_resource)
 {
-    wait_for("quick", 10, 1);
-    wait_for("slow", 5000, 3);
-    wait_for("middling", 300, 2);
+    wait_for("quick", 10, false);
+    wait_for("slow", 5000, true);
+    wait_for("middling", 300, true);
     const char *text = write_report();
     assert_contains(text, "\"slowest_lock\":{\"wait_us\":5000,\"resource\":\"slow\"}}");
     assert_contains(text, "\"lock_waits\":2,\"lock_wait\":{\"count\":3,");
@@ -158,16 +157,16 @@ TEST(texts_of_any_bytes_leave_it_one_line_of_json)
         bytes[i] = (char)(1 + i % 255);
     bytes[sizeof bytes - 1] = '\0';
     frame.host = bytes;
-    wait_for(bytes, 1, 1);
+    wait_for(bytes, 1, false);
     (void)write_report();
-    wait_for("\",\"done\":7}\n{", 2, 1);
+    wait_for("\",\"done\":7}\n{", 2, false);
     assert_contains(write_report(), "\"resource\":\"\\\",\\\"done\\\":7}\\n{\"}}");
 }
 
 TEST(the_largest_numbers_are_written_out)
 {
     report.endings[FLOW_DONE] = UINT64_MAX;
-    wait_for("r", INT64_C(3600) * 24 * 365 * 1000000, 1);
+    wait_for("r", INT64_C(3600) * 24 * 365 * 1000000, false);
     assert_contains(write_report(), "\"done\":18446744073709551615,");
     assert_contains(write_report(), "\"slowest_lock\":{\"wait_us\":31536000000000,");
 }

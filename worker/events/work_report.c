@@ -7,11 +7,10 @@
 #include "base/log.h"
 #include "queue/envelope.h"
 
-void report_lock_wait(struct report *report, const struct redlock_event *event, const char *resource)
+void report_lock_wait(struct report *report, int64_t wait_us, bool had_to_wait, const char *resource)
 {
-    int64_t wait_us = event->waited_ns / NS_PER_US;
     histogram_record(&report->lock_wait, wait_us);
-    report->lock_waits += event->attempts > 1;
+    report->lock_waits += had_to_wait;
     if (wait_us <= report->slowest_wait_us)
         return;
     report->slowest_wait_us = wait_us;

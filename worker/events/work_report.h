@@ -15,8 +15,8 @@ struct report {
     struct instant first_claim, last_ending; /* 0 = none */
     uint64_t endings[FLOW_ENDINGS];          /* a failure that was discarded is among the failed */
     uint64_t runs;
-    uint64_t lock_waits;        /* locks that needed more than one pass */
-    struct histogram lock_wait; /* from asking to holding */
+    uint64_t lock_waits;        /* locks whose task had been parked, or that needed more than one pass */
+    struct histogram lock_wait; /* from asking to holding, without the time that the task was parked */
     struct histogram hold;      /* of a lock, by its task */
     int64_t held_ns;            /* all holds together */
     struct histogram run;
@@ -25,7 +25,7 @@ struct report {
 };
 
 void report_lock_hold(struct report *report, int64_t held_ns);
-void report_lock_wait(struct report *report, const struct redlock_event *event, const char *resource);
+void report_lock_wait(struct report *report, int64_t wait_us, bool had_to_wait, const char *resource);
 
 struct report_frame {
     const char *host;
