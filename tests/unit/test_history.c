@@ -114,6 +114,25 @@ TEST(parked_and_skipped_are_counted_and_other_endings_not)
     assert_int_equal(row_of(0, NULL).parked, 2);
 }
 
+/* As of a log that leaves them out. */
+TEST(without_a_parked_task_their_number_is_not_known)
+{
+    struct buffer text = {0};
+    history_add(history, &(struct history_ending){ms(1), "transfer", "r1", "skipped"});
+    history_order(history);
+    assert_int_equal(row_of(0, "r1").parked, -1);
+    assert_int_equal(row_of(0, NULL).parked, -1);
+    struct history_sums sums = history_sums_of(history, 0);
+    history_sums_text(&sums, 9, false, &text);
+    assert_contains(buffer_text(&text),
+                    "\nall                     0  0.00 s         -         -       0       -        1 ");
+    buffer_clear(&text);
+    history_sums_json(&(struct json_writer){.out = &text}, &sums, 9);
+    assert_contains(buffer_text(&text), "\"parked\":null,\"skipped\":1");
+    history_sums_fini(&sums);
+    buffer_fini(&text);
+}
+
 TEST(who_begins_while_another_is_at_it_overlaps)
 {
     held("north:1", "r1", 0, 100);   /* long */

@@ -244,9 +244,10 @@ const struct command command_report = {
         "lock it happens to those that stand still for longer than their lock lives, and fences refuse their writes.\n"
         "\n"
         "Reads the line of each task's end, as text or as JSON. It is complete with worker.log_tasks = \"all\". With\n"
-        "\"auto\" it says when tasks were only added up, and counts no parked ones. A task whose process was killed "
-        "is\n"
-        "seen at the level debug only, which tells of starts. Other lines are passed over, and broken ones counted.\n"
+        "\"auto\" it says when tasks were only added up. Where no log tells of a parked task, their number is not "
+        "known.\n"
+        "A task whose process was killed is seen at the level debug only, which tells of starts. Other lines are\n"
+        "passed over, and broken ones counted.\n"
         "The moments are those of the logs, so clocks of hosts should agree. Of a rotated log give the pieces as one,\n"
         "the oldest first.\n"
         "\n"
@@ -255,9 +256,9 @@ const struct command command_report = {
         "the logs say so (kinds: killed, frozen, resumed, wiped, and any other).\n"
         "\n"
         "JSON: parts, each with title, rows (class, resource, holds, without_lock, held, wait_p50, wait_p99 in\n"
-        "seconds, handed_over, parked, skipped, lost, refused, overlaps) and total; lines (read, used, passed_over,\n"
-        "broken, cut, dropped); summed (from, to, tasks); left_out. Exits with 1 when a file cannot be read or\n"
-        "written, or is no log at all.\n",
+        "seconds, handed_over, parked (null is not known), skipped, lost, refused, overlaps) and total; lines (read,\n"
+        "used, passed_over, broken, cut, dropped); summed (from, to, tasks); left_out. Exits with 1 when a file\n"
+        "cannot be read or written, or is no log at all.\n",
     .examples = "  holdfast report north.log south.log\n"
                 "  holdfast report north.log south.log --html locks.html\n"
                 "  zcat -f $(ls -tr north.log*) | holdfast report - --json\n",

@@ -143,6 +143,10 @@ static void total_make(const struct history *history, size_t part, struct histor
         sums->total.skipped += sums->rows[i].skipped;
         sums->total.overlaps += sums->rows[i].overlaps;
     }
+    for (size_t i = 0; sums->total.parked == 0 && i < sums->count; i++)
+        sums->rows[i].parked = -1;
+    if (sums->total.parked == 0)
+        sums->total.parked = -1;
     waits_judge(&sums->total, waits);
 }
 
@@ -202,10 +206,9 @@ void history_sums_fini(struct history_sums *sums)
 
 /* --- for readers -------------------------------------------------------------------------------------------------- */
 
-static void count_put(struct printer *out, const char *title, const char *member, uint64_t count,
-                      enum table_style style)
+static void count_put(struct printer *out, const char *title, const char *member, int64_t count, enum table_style style)
 {
-    printer_count(out, title, member, (int64_t)count);
+    printer_count(out, title, member, count);
     printer_style(out, count > 0 ? style : TABLE_DIM);
 }
 
@@ -233,25 +236,25 @@ static void sum_put(struct printer *out, const struct history_sum *sum)
 {
     name_put(out, "CLASS", "class", sum->class_name, "all");
     name_put(out, "RESOURCE", "resource", sum->resource, "");
-    count_put(out, ">HOLDS", "holds", sum->holds, TABLE_PLAIN);
+    count_put(out, ">HOLDS", "holds", (int64_t)sum->holds, TABLE_PLAIN);
     printer_number(out, NULL, "without_lock", (int64_t)sum->unlocked);
     if (out->is_json)
         json_seconds(&out->json, "held", sum->held_us);
     printer_cell(out, ">HELD", TABLE_PLAIN, "%.2f s", (double)sum->held_us / (double)US_PER_S);
     wait_put(out, ">WAIT P50", "wait_p50", sum, sum->wait_p50_us);
     wait_put(out, ">WAIT P99", "wait_p99", sum, sum->wait_p99_us);
-    count_put(out, ">HANDED", "handed_over", sum->handed_over, TABLE_PLAIN);
+    count_put(out, ">HANDED", "handed_over", (int64_t)sum->handed_over, TABLE_PLAIN);
     count_put(out, ">PARKED", "parked", sum->parked, TABLE_PLAIN);
-    count_put(out, ">SKIPPED", "skipped", sum->skipped, TABLE_PLAIN);
-    count_put(out, ">LOST", "lost", sum->lost, TABLE_WARN);
-    count_put(out, ">REFUSED", "refused", sum->refused, TABLE_WARN);
-    count_put(out, ">OVERLAPS", "overlaps", sum->overlaps, TABLE_BAD);
+    count_put(out, ">SKIPPED", "skipped", (int64_t)sum->skipped, TABLE_PLAIN);
+    count_put(out, ">LOST", "lost", (int64_t)sum->lost, TABLE_WARN);
+    count_put(out, ">REFUSED", "refused", (int64_t)sum->refused, TABLE_WARN);
+    count_put(out, ">OVERLAPS", "overlaps", (int64_t)sum->overlaps, TABLE_BAD);
     printer_row_end(out);
 }
 
 void history_sums_text(const struct history_sums *sums, size_t rows_max, bool has_colour, struct buffer *out)
 {
-    struct printer people = {.table = table_create(NULL)};
+    struct printer people = {.table = table_create(NULL), .unknown = "-"};
     for (size_t i = 0; i < sums->count && i < rows_max; i++)
         sum_put(&people, &sums->rows[i]);
     sum_put(&people, &sums->total);

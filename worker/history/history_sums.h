@@ -33,7 +33,8 @@ struct history_sum {
     int64_t held_us;
     uint64_t waits; /* how many said how long they waited: the quantiles are of these */
     int64_t wait_p50_us, wait_p99_us;
-    uint64_t handed_over, parked, skipped, lost, refused, overlaps;
+    uint64_t handed_over, skipped, lost, refused, overlaps;
+    int64_t parked; /* -1 = not known: no log tells of any, as with log_tasks = "auto" */
 };
 
 struct history_sums {

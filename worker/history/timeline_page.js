@@ -168,7 +168,7 @@ function sums(section, {rows, total, meaning}) {
     table(section, [
         ['class', 'class'], ['resource', 'resource'], ['holds', 'holds', count],
         ['held', 'held', (held) => held.toFixed(2) + ' s'], ['wait p50', 'wait_p50', ms], ['wait p99', 'wait_p99', ms],
-        ['handed over', 'handed_over', count], ['parked', 'parked', count], ['skipped', 'skipped', count],
+        ['handed over', 'handed_over', count], ['parked', 'parked', (n) => n === null ? '-' : count(n)], ['skipped', 'skipped', count],
         ['lost', 'lost', count, some], ['refused', 'refused', count], ['overlaps', 'overlaps', count, some],
     ], [...rows, {...total, class: 'all', resource: ''}]);
     if (meaning) add(section, 'p', {}, meaning);
