@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#define UTF8_REPLACEMENT "\xEF\xBF\xBD" /* U+FFFD, in place of what is no character */
+
 static inline bool utf8_between(char byte, unsigned low, unsigned high)
 {
     unsigned value = (unsigned char)byte;

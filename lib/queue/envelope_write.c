@@ -50,7 +50,7 @@ void envelope_append_string(struct buffer *out, const char *bytes, size_t length
         if (escaped)
             escape_append(out, *at);
         else
-            buffer_append_text(out, "\xEF\xBF\xBD");
+            buffer_append_text(out, UTF8_REPLACEMENT);
         written = ++at;
     }
     buffer_append(out, written, (size_t)(at - written));

@@ -1,6 +1,9 @@
 /* The values of metrics and their text, in both forms. */
 #include "tests/support/test.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include "base/histogram.h"
 #include "worker/flow.h"
 #include "worker/monitor/metric_store.h"
@@ -54,7 +57,43 @@ TEST(a_class_is_itself_only_if_it_is_loaded)
     metric_add(store, METRIC_TASKS, (struct metric_at){{metric_queue(store, queues[1]), 0, FLOW_DEAD}}, 1);
     has(METRIC_TEXT_PROMETHEUS, "holdfast_tasks_total{queue=\"jobs\",class=\"echo\",outcome=\"done\"} 2\n");
     has(METRIC_TEXT_PROMETHEUS, "holdfast_tasks_total{queue=\"a\\\"b\\\\c\\nd\",class=\"other\",outcome=\"dead\"} 1\n");
-    assert_null(strstr(buffer_text(&text), "outcome=\"failed\"")); /* what did not happen */
+    assert_null(strstr(buffer_text(&text), "outcome=\"parked\"")); /* what did not happen, and no alert looks at */
+}
+
+/* Else it would not see that the first one grew. */
+TEST(what_an_alert_counts_is_there_from_the_start)
+{
+    static const char *const outcomes[] = {"done", "failed", "dead", "refused", "invalid", "no_resource"};
+    char line[128];
+    metric_class_add(store, "echo");
+    for (size_t i = 0; i < sizeof outcomes / sizeof outcomes[0]; i++) {
+        snprintf(line, sizeof line, "holdfast_tasks_total{queue=\"jobs\",class=\"echo\",outcome=\"%s\"} 0\n",
+                 outcomes[i]);
+        has(METRIC_TEXT_PROMETHEUS, line);
+    }
+    has(METRIC_TEXT_PROMETHEUS, "holdfast_tasks_total{queue=\"jobs\",class=\"other\",outcome=\"invalid\"} 0\n");
+    static char alerts[1 << 16];
+    int fd = open("conf/alerts.yml", O_RDONLY | O_CLOEXEC);
+    assert_true(fd >= 0 && read(fd, alerts, sizeof alerts - 1) > 0);
+    close(fd);
+    const char *all = printed(METRIC_TEXT_PROMETHEUS), *at = alerts;
+    while ((at = strstr(at, "holdfast_")) != NULL) {
+        size_t length = strspn(at, "abcdefghijklmnopqrstuvwxyz_");
+        snprintf(line, sizeof line, "\n%.*s", (int)length, at);
+        assert_contains(all, line);
+        at += length;
+    }
+}
+
+/* Both forms are UTF-8; a producer may call a queue anything. */
+TEST(names_that_are_no_text_are_shown_as_text)
+{
+    struct buffer labels = {0};
+    metric_label_append(&labels, "host", "caf\xE9 \xF0\x9F\x98");
+    metric_label_append(&labels, "queue", "caf\xC3\xA9\n");
+    assert_string_equal(buffer_text(&labels), "host=\"caf\xEF\xBF\xBD \xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\","
+                                              "queue=\"caf\xC3\xA9\\n\"");
+    buffer_fini(&labels);
 }
 
 TEST(a_counter_is_called_differently_in_the_two_forms)

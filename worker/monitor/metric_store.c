@@ -7,6 +7,7 @@
 #include "base/histogram.h"
 #include "base/invariant.h"
 #include "base/memory.h"
+#include "base/utf8.h"
 #include "worker/flow.h"
 
 /* A histogram has a cell for each bucket, and its sum. */
@@ -215,16 +216,28 @@ void metric_spread(struct metric_store *store, enum metric metric, struct metric
 
 /* --- text -------------------------------------------------------------------------------------------------------- */
 
+/* Both forms are UTF-8, and a name may be anything. */
 static void escaped_append(struct buffer *out, const char *text)
 {
-    for (; *text != '\0'; text++) {
-        if (*text == '\n')
+    const char *end = text + strlen(text);
+    for (size_t length; text<end; text += length> 0 ? length : 1) {
+        length = utf8_length(text, end);
+        if (length == 0)
+            buffer_append_text(out, UTF8_REPLACEMENT);
+        else if (*text == '\n')
             buffer_append_text(out, "\\n");
         else if (*text == '\\' || *text == '"')
             buffer_append(out, (char[]){'\\', *text}, 2);
         else
-            buffer_append(out, text, 1);
+            buffer_append(out, text, length);
     }
+}
+
+void metric_label_append(struct buffer *labels, const char *name, const char *value)
+{
+    buffer_format(labels, "%s%s=\"", labels->length > 0 ? "," : "", name);
+    escaped_append(labels, value);
+    buffer_append_text(labels, "\"");
 }
 
 /* queue="default",class="echo" */
@@ -237,9 +250,7 @@ static void labels_write(const struct metric_store *store, const struct metric_r
             buffer_append_text(labels, store->process);
             continue;
         }
-        buffer_format(labels, "%s%s=\"", i > 0 ? "," : "", metric_label_name(row->labels[i]));
-        escaped_append(labels, value_name(store, row->labels[i], at.at[i]));
-        buffer_append_text(labels, "\"");
+        metric_label_append(labels, metric_label_name(row->labels[i]), value_name(store, row->labels[i], at.at[i]));
     }
 }
 
@@ -310,6 +321,14 @@ static bool is_nothing(const uint64_t *cells, size_t count)
     return true;
 }
 
+/* An alert looks how much this counter grew: it would not see the first task of one that begins with it. */
+static bool is_watched(unsigned metric, struct metric_at at)
+{
+    static const bool watched[FLOW_ENDINGS] = {[FLOW_DONE] = true,    [FLOW_FAILED] = true,  [FLOW_DEAD] = true,
+                                               [FLOW_REFUSED] = true, [FLOW_INVALID] = true, [FLOW_NO_RESOURCE] = true};
+    return metric == METRIC_TASKS && watched[at.at[2]];
+}
+
 const char *const metric_text_types[METRIC_TEXTS] = {"text/plain; version=0.0.4; charset=utf-8",
                                                      "application/openmetrics-text; version=1.0.0; charset=utf-8"};
 
@@ -330,7 +349,7 @@ void metric_store_print(const struct metric_store *store, enum metric_text form,
         head_print(row, form, out);
         do {
             const uint64_t *cells = cells_of(store, metric, at);
-            if (row->is_sparse && is_nothing(cells, cells_each(metric)))
+            if (row->is_sparse && is_nothing(cells, cells_each(metric)) && !is_watched(metric, at))
                 continue;
             labels_write(store, row, at, &labels);
             sample_print(row, cells, buffer_text(&labels), out);

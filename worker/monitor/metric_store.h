@@ -47,6 +47,9 @@ struct histogram;
 void metric_spread(struct metric_store *store, enum metric metric, struct metric_at at,
                    const struct histogram *histogram);
 
+/* NAME="VALUE", behind a comma if others stand before it. */
+void metric_label_append(struct buffer *labels, const char *name, const char *value);
+
 enum metric_text { METRIC_TEXT_PROMETHEUS, METRIC_TEXT_OPENMETRICS, METRIC_TEXTS }; /* 0.0.4; 1.0.0 */
 /* The form that the header Accept of a request asks for (NULL = none), and its media type. */
 enum metric_text metric_text_for(const char *accept);

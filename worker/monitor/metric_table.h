@@ -102,7 +102,7 @@ struct metric_row {
     enum metric_label labels[METRIC_LABELS_MAX];
     const char *unit; /* the end of the name, as OpenMetrics wants it; NULL = none */
     int64_t per_unit; /* the store counts in this part of the unit; histograms in microseconds */
-    bool is_sparse;   /* what is 0 is left out */
+    bool is_sparse;   /* what is 0 is left out; of METRIC_TASKS only the endings that no alert looks at */
     const char *help; /* one sentence, without its stop */
 };
 

@@ -243,14 +243,6 @@ static void *thread_run(void *context)
 
 /* --- life --------------------------------------------------------------------------------------------------------- */
 
-static void label_append(struct buffer *out, const char *name, const char *value)
-{
-    buffer_format(out, "%s%s=\"", out->length > 0 ? "," : "", name);
-    for (; *value != '\0'; value++) /* a host may be called anything */
-        buffer_format(out, "%s%c", *value == '"' || *value == '\\' ? "\\" : "", *value);
-    buffer_append_text(out, "\"");
-}
-
 static void store_build(struct monitor *monitor, const struct monitor_options *options)
 {
     const struct config *config = options->config;
@@ -260,9 +252,9 @@ static void store_build(struct monitor *monitor, const struct monitor_options *o
     for (size_t i = 0; i < config->lock_node_count; i++)
         nodes[i] = config->lock_nodes[i].name;
     snprintf(number, sizeof number, "%u", options->process);
-    label_append(&labels, "host", config->worker.host);
-    label_append(&labels, "process", number);
-    label_append(&labels, "version", HOLDFAST_VERSION);
+    metric_label_append(&labels, "host", config->worker.host);
+    metric_label_append(&labels, "process", number);
+    metric_label_append(&labels, "version", HOLDFAST_VERSION);
     monitor->counted = metric_store_create(&(struct metric_names){
         .queues = (const char *const *)config->worker.queues.items,
         .queue_count = (unsigned)config->worker.queues.count,
