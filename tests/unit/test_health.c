@@ -245,6 +245,19 @@ TEST(the_worst_comes_first)
     }
 }
 
+TEST(each_lock_node_has_its_own_reason)
+{
+    static const struct redlock_node_view views[] = {
+        {.name = "a", .trouble = "gone"}, {.name = "b", .trouble = "gone"}, {.name = "c", .votes = true},
+        {.name = "d", .trouble = "OOM"},  {.name = "e", .trouble = "gone"},
+    };
+    status_take_locks(&status, views, NULL, 5);
+    assert_int_equal(status.lock_voters, 1);
+    assert_string_equal(status.lock_reason, "a, b: gone; d: OOM; e: gone");
+    status_take_locks(&status, views + 2, NULL, 1);
+    assert_string_equal(status.lock_reason, "");
+}
+
 TEST(names_cannot_steer_a_terminal)
 {
     static char hostile[] = "\x1b[2J\n";

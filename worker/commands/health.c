@@ -11,7 +11,7 @@
 #define RECOVERY_US (60 * US_PER_S)
 
 /* Of a kind, and of resources, that the line names. */
-enum { NAMED = 3, TEXT_MAX = 700 };
+enum { NAMED = 3, TEXT_MAX = 1400 };
 
 const struct health_bounds health_bounds_usual = {.max_latency_ns = -1, .max_dead = -1, .min_processes = 1};
 

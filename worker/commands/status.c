@@ -202,14 +202,25 @@ static void refusal_write(const struct redlock_node_view *view, const struct nod
         buffer_format(out, "%s%s%s", view->state, view->state[0] != '\0' ? ", " : "", view->reason);
 }
 
+/* "lock1: connection refused; lock2, lock4: OOM ..." Adds a node; those that follow each other share a reason. */
+static void refusal_add(struct buffer *all, struct buffer *former, const char *name, struct buffer *why)
+{
+    bool is_same = all->length > 0 && strcmp(buffer_text(former), buffer_text(why)) == 0;
+    if (is_same)
+        all->length -= former->length + strlen(": ");
+    buffer_format(all, "%s%s: %s", is_same ? ", " : all->length > 0 ? "; " : "", name, buffer_text(why));
+    buffer_clear(former);
+    buffer_append(former, why->bytes, why->length);
+    buffer_clear(why);
+}
+
 void status_take_locks(struct status *status, const struct redlock_node_view *views, const struct node_probe *probes,
                        size_t count)
 {
     size_t reached = 0;
-    struct buffer names = {0}, why = {0}; /* why the first of them does not vote */
+    struct buffer all = {0}, former = {0}, why = {0};
     status->lock_nodes = (unsigned)count;
     status->lock_voters = 0;
-    status->lock_reason[0] = '\0';
     for (size_t i = 0; i < count; i++)
         reached += views[i].is_reached;
     for (size_t i = 0; i < count; i++) {
@@ -219,13 +230,12 @@ void status_take_locks(struct status *status, const struct redlock_node_view *vi
             status->lock_voters++;
             continue;
         }
-        if (names.length == 0)
-            refusal_write(&views[i], probes != NULL ? &probes[i] : NULL, may_vote, &why);
-        buffer_format(&names, "%s%s", names.length > 0 ? ", " : "", views[i].name);
+        refusal_write(&views[i], probes != NULL ? &probes[i] : NULL, may_vote, &why);
+        refusal_add(&all, &former, views[i].name, &why);
     }
-    if (names.length > 0)
-        snprintf(status->lock_reason, sizeof status->lock_reason, "%.60s: %s", buffer_text(&names), buffer_text(&why));
-    buffer_fini(&names);
+    snprintf(status->lock_reason, sizeof status->lock_reason, "%s", buffer_text(&all));
+    buffer_fini(&all);
+    buffer_fini(&former);
     buffer_fini(&why);
 }
 

@@ -33,7 +33,7 @@ struct status {
     char server[16], version[32];                   /* "" when the node does not say */
     bool is_lock_unknown;                           /* which lock nodes there are */
     unsigned lock_nodes, lock_voters;               /* 0 when they were not asked */
-    char lock_reason[600];                          /* why the first that does not vote does not */
+    char lock_reason[1200];                         /* who does not vote, and why */
     long long memory_used, memory_max, connections; /* bytes; max 0: no limit; -1: not known */
     bool has_failing_disk;                          /* so the queue node refuses writes */
 };

@@ -28,7 +28,7 @@ struct task_why {
     struct lock_view lock;
     struct wall_time fleet_at; /* when it was read */
     bool knows_lock, has_lock;
-    char jid[TASK_ID_MAX], trouble[600];
+    char jid[TASK_ID_MAX], trouble[1200];
     struct buffer error, terms, owner;
 };
 
