@@ -172,8 +172,8 @@ typedef struct hf_report_api {
      * False, without effect, if the text is not JSON or too long, or the handler lacks HF_PROGRESS. */
     int (*progress)(hf_job *job, const char *json);
     /* The result, as a JSON text of at most 1 MiB; the last one counts. If the task ends as done, it is kept from that
-     * instant for the result_ttl of the class: `holdfast result JID`. False, without effect, if it is not JSON or too
-     * long, or the class keeps no results. */
+     * instant for the result_ttl of the class: `holdfast result JID`. False if the class keeps no results; and if it is
+     * not JSON or too long: unless another one follows, a run that went well fails then (HF::BadResult). */
     int (*result)(hf_job *job, const char *json);
     /* The delay before the next try if run() returns HF_FAIL or HF_SNOOZE, instead of the usual one: 0 to a year in
      * milliseconds, else false. It does not decide whether a failure is tried again. */

@@ -251,6 +251,29 @@ bool json_text_unescape(struct text_span contents, char *out, size_t *length)
     return true;
 }
 
+void json_mend(const char *text, size_t length, struct buffer *out)
+{
+    const char *at = text, *end = text + length, *copied = text;
+    while (at < end) {
+        const char *from = at, *instead = NULL;
+        if (*at == '\\' && end - at >= 2 && (at[1] != 'u' || end - at >= 6)) {
+            unsigned unit = escape_next(&at, end);
+            instead = unit == 0 || is_high_surrogate(unit) || is_low_surrogate(unit) ? "\\ufffd" : NULL;
+        } else {
+            size_t size = utf8_length(at, end);
+            bool is_text = size > 0 && ((unsigned char)*at >= ' ' || *at == '\t' || *at == '\n' || *at == '\r');
+            instead = is_text ? NULL : UTF8_REPLACEMENT;
+            at += size > 0 ? size : 1;
+        }
+        if (instead != NULL) {
+            buffer_append(out, copied, (size_t)(from - copied));
+            buffer_append_text(out, instead);
+            copied = at;
+        }
+    }
+    buffer_append(out, copied, (size_t)(end - copied));
+}
+
 bool json_text_equal(struct text_span a, struct text_span b)
 {
     if (!is_escaped(a) && !is_escaped(b))

@@ -36,6 +36,11 @@ enum { JSON_DEPTH_MAX = 1024 };
 /* Checks a whole text as one JSON value within the limits. */
 bool json_check(const char *text, size_t length, const struct envelope_limits *limits, struct error *error) MUST_CHECK;
 
+/* Appends a JSON text so that every reader can take it: each byte that is not UTF-8, each control character but white
+ * space, and each escape that is U+0000 or half a surrogate pair becomes U+FFFD. All other bytes stay. The length stays
+ * if only escapes were replaced. */
+void json_mend(const char *text, size_t length, struct buffer *out);
+
 /* The index-th element of a valid raw JSON array; bytes == NULL if there are fewer. */
 struct text_span json_array_element(struct text_span array, size_t index);
 

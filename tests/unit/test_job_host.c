@@ -266,6 +266,12 @@ TEST(a_result_is_json_and_kept_where_the_class_keeps_results)
     assert_true(api->result(&job, "[1]"));
     assert_true(api->result(&job, "{\"a\":2}"));
     assert_false(api->result(&job, "{\"a\":"));
+    assert_int_equal(job_outcome_code(&job.outcome, HF_OK), HF_FAIL);
+    assert_contains(job.outcome.failure.message, "its result was refused: not valid JSON");
+    assert_true(api->result(&job, "\"caf\xE9 \\ud83d\""));
+    assert_string_equal(buffer_text(&job.outcome.result), "\"caf\xEF\xBF\xBD \\ufffd\"");
+    assert_int_equal(job_outcome_code(&job.outcome, HF_OK), HF_OK);
+    assert_true(api->result(&job, "{\"a\":2}"));
     assert_false(api->result(&job, NULL));
     char *large = memory_zeroed(1, JOB_RESULT_BYTES_MAX + 3);
     memset(large, ' ', JOB_RESULT_BYTES_MAX + 2);

@@ -1,6 +1,7 @@
 /* The JSON scanner: every form of value, every wrong text refused where it is wrong, limits that hold. */
 #include "tests/support/test.h"
 
+#include "base/utf8.h"
 #include "queue/json.h"
 #include "queue/json_scan.h"
 
@@ -393,6 +394,27 @@ TEST(strings_are_unescaped)
             assert_memory_equal(out.bytes, cases[i].text, out.length);
         buffer_fini(&out);
     }
+}
+
+TEST(what_is_no_text_is_mended_and_all_else_stays)
+{
+    static const struct {
+        const char *text, *mended;
+    } cases[] = {{"[\"a\\n\\u00e9\\ud83d\\ude00\\\\ud83d\", \t1]", NULL},
+                 {"\"\\ud83d\"", "\"\\ufffd\""},
+                 {"\"\\ude00\\ud83d\\n\"", "\"\\ufffd\\ufffd\\n\""},
+                 {"\"\\uD83D\\u0041\\u0000\"", "\"\\ufffd\\u0041\\ufffd\""},
+                 {"\"\xC3\xA9\xC3\x1b\"", "\"\xC3\xA9" UTF8_REPLACEMENT UTF8_REPLACEMENT "\""},
+                 {"\xED\xA0\xBD", UTF8_REPLACEMENT UTF8_REPLACEMENT UTF8_REPLACEMENT},
+                 {"\"\\u00", NULL}, /* no JSON, and none afterwards */
+                 {"\"\\", NULL}};
+    struct buffer out = {0};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        buffer_clear(&out);
+        json_mend(cases[i].text, strlen(cases[i].text), &out);
+        assert_string_equal(buffer_text(&out), cases[i].mended != NULL ? cases[i].mended : cases[i].text);
+    }
+    buffer_fini(&out);
 }
 
 TEST(what_is_no_text_leaves_the_buffer_alone)

@@ -124,6 +124,61 @@ TEST(nonsense_is_ignored_and_counted)
     assert_string_equal(buffer_text(&said), "");
 }
 
+/* Half a surrogate pair, U+0000 and bytes that are no UTF-8: the rest stays. */
+TEST(what_is_no_text_is_replaced_and_the_rest_kept)
+{
+    put("{\"error\":{\"class\":\"E\\u0000\",\"message\":\"said: \\ud83d (cut) \\ud83d\\ude00 caf\xE9\"}}\n");
+    assert_string_equal(job.outcome.failure.error_class, "E\xEF\xBF\xBD");
+    assert_string_equal(job.outcome.failure.message, "said: \xEF\xBF\xBD (cut) \xF0\x9F\x98\x80 caf\xEF\xBF\xBD");
+    put("{\"result\":[\"\\uDE00\",\"\\\\ud83d\"]}\n{\"progress\":\"\\u0000\xFF\"}\n");
+    assert_string_equal(buffer_text(&job.outcome.result), "[\"\\ufffd\",\"\\\\ud83d\"]");
+    assert_string_equal(buffer_text(&said), "progress \"\\ufffd\xEF\xBF\xBD\";");
+    buffer_clear(&said);
+    static const char with_nul[] = "{\"log\":{\"text\":\"a\0b \\ud83d\",\"fields\":{\"n\":\"\\u0000\"}}}\n";
+    program_report_take(&report, with_nul, sizeof with_nul - 1, &job);
+    assert_string_equal(buffer_text(&said), "1:log,text=a\xEF\xBF\xBD"
+                                            "b \xEF\xBF\xBD,n=\xEF\xBF\xBD;");
+    assert_int_equal(report.ignored, 0);
+    put("{\"error\":{\"message\":42}}\n"); /* no text, but not nothing */
+    assert_string_equal(job.outcome.failure.message, "42");
+}
+
+/* Other arguments would be another task. */
+TEST(a_pushed_task_stays_as_it_is_or_is_refused)
+{
+    put("{\"push\":{\"class\":\"a\",\"args\":[\"\\ud83d\\u0000\"]},\"log\":{\"text\":\"\\ud83d\"}}\n");
+    assert_string_equal(job.outcome.follow_ups[0], "{\"class\":\"a\",\"args\":[\"\\ud83d\\u0000\"]}");
+    assert_false(error_is_set(&report.refusal));
+    put("{\"push\":{\"class\":\"a\",\"args\":[\"caf\xE9\"]}}\n");
+    assert_contains(report.refusal.text, "not UTF-8");
+    assert_int_equal(job.outcome.follow_up_count, 1);
+}
+
+/* The code of a run that went well. */
+static int code(void)
+{
+    int judged = job_outcome_code(&job.outcome, HF_OK);
+    assert_int_equal(job_outcome_code(&job.outcome, HF_DISCARD), HF_DISCARD);
+    return judged;
+}
+
+TEST(a_result_that_is_no_json_fails_the_run)
+{
+    put("{\"result\":nope}\n");
+    assert_int_equal(code(), HF_FAIL);
+    assert_string_equal(job.outcome.failure.error_class, "HF::BadResult");
+    assert_contains(job.outcome.failure.message, "not valid JSON: an unknown word at byte 10");
+    put("{\"result\":1}\nchatter\n"); /* the one that counts is there */
+    assert_int_equal(code(), HF_OK);
+    job_outcome_clear(&job.outcome);
+    put("chatter\n");
+    assert_int_equal(code(), HF_FAIL);
+    job_outcome_clear(&job.outcome);
+    job.keeps_result = false;
+    put("chatter\n");
+    assert_int_equal(code(), HF_OK);
+}
+
 TEST(each_member_is_checked)
 {
     assert_contains(reason_of("{\"error\":\"no\"}"), "no object");
@@ -171,7 +226,10 @@ TEST(a_line_of_the_largest_result_passes_and_a_longer_one_does_not)
     assert_true(report.line.capacity < 4 * JOB_RESULT_BYTES_MAX);
     put(tail);
     assert_int_equal(report.ignored, 1);
+    assert_int_equal(code(), HF_FAIL);
+    assert_contains(job.outcome.failure.message, "longer than 1 MiB");
     put("{\"result\":3}\n");
+    assert_int_equal(code(), HF_OK);
     assert_string_equal(buffer_text(&job.outcome.result), "3");
     free(much);
 }

@@ -64,6 +64,8 @@ static void line_end(struct output *output)
         line->length--;
     if (line->length > 0) {
         output->last = *line;
+        for (char *at = output->last.bytes; (at = memchr(at, '\0', line->length - (size_t)(at - output->last.bytes)));)
+            *at = '\xFF'; /* no UTF-8 either: it becomes U+FFFD instead of the end of the text */
         if (budget_is_spent(budget)) {
             budget->dropped_lines++;
             budget->dropped_bytes += bytes;

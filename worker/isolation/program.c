@@ -185,12 +185,12 @@ static enum hf_cancel_reason reason_of(const struct program *program)
     return job_was_cancelled(job) ? HF_SHUTDOWN : HF_NOT_CANCELLED;
 }
 
-/* If the run pushed an invalid task, it fails, so that the task is not lost silently. */
+/* If the run pushed an invalid task, or its result is invalid, it fails, so that it is not lost silently. */
 static int refusal_heed(struct program *program, int code)
 {
     const struct error *refusal = &program->report.refusal;
     if (code != HF_OK || !error_is_set(refusal))
-        return code;
+        return job_outcome_code(&program->run->job->outcome, code);
     failure_set(&program->run->job->outcome.failure, "HF::BadFollowUp", "the task that it pushed was refused: %s",
                 refusal->text);
     return HF_FAIL;

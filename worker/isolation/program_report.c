@@ -17,15 +17,26 @@ struct speech {
     struct hf_job *job;
     struct text_span value;
     struct error *error;
+    struct text_span pushed; /* `value` as the program wrote it; bytes == NULL: that is not UTF-8 */
 };
 
 #define SPAN(text) ((struct text_span){(text), strlen(text)})
 
-/* Appends a text value to `out`; false if it is no text. */
+/* Appends a text; a value that is none stays as written. */
+static void value_append(struct text_span value, struct buffer *out)
+{
+    if (!json_string_read(value, out))
+        buffer_append(out, value.bytes, value.length);
+}
+
+/* False if there is none. */
 static bool member_text(struct text_span object, const char *name, struct buffer *out)
 {
     struct text_span value = {NULL, 0};
-    return json_object_member(object, SPAN(name), &value) > 0 && json_string_read(value, out);
+    bool is_there = json_object_member(object, SPAN(name), &value) > 0;
+    if (is_there)
+        value_append(value, out);
+    return is_there;
 }
 
 static bool is_object(struct text_span value)
@@ -49,8 +60,9 @@ static bool result_take(const struct speech *speech)
 {
     if (!speech->job->keeps_result)
         return error_set(speech->error, "the class keeps no results (result_ttl)");
-    return job_outcome_set_result(&speech->job->outcome, speech->value.bytes, speech->value.length) ||
-           error_set(speech->error, "its result is longer than %d bytes", JOB_RESULT_BYTES_MAX);
+    struct job_outcome *outcome = &speech->job->outcome;
+    return job_outcome_set_result(outcome, speech->value.bytes, speech->value.length) ||
+           error_set(speech->error, "its result was refused: %s", outcome->refusal.text);
 }
 
 static bool error_take(const struct speech *speech)
@@ -83,10 +95,12 @@ static bool push_take(const struct speech *speech)
     if (!speech->job->may_push)
         error_set(refusal, "its class runs at most once, so its task has ended before it runs, and nothing can be "
                            "pushed with its end");
+    else if (speech->pushed.bytes == NULL)
+        error_set(refusal, "it has bytes that are not UTF-8, and another argument is not what was meant");
     else if (!is_object(speech->value))
         error_set(refusal, "it is no JSON object");
     else
-        job_outcome_add_follow_up(&speech->job->outcome, speech->value.bytes, speech->value.length, refusal);
+        job_outcome_add_follow_up(&speech->job->outcome, speech->pushed.bytes, speech->pushed.length, refusal);
     return true;
 }
 
@@ -115,12 +129,11 @@ static bool is_word(struct text_span text)
     return text.length > 0 && text.length <= WORD_MAX;
 }
 
-/* Appends a name or a value with its NUL to `texts`; returns its offset. A value that is no text stays as written. */
+/* Appends a name or a value with its NUL to `texts`; returns its offset. */
 static size_t text_keep(struct buffer *texts, struct text_span value)
 {
     size_t start = texts->length;
-    if (!json_string_read(value, texts))
-        buffer_append(texts, value.bytes, value.length);
+    value_append(value, texts);
     buffer_append(texts, "", 1);
     return start;
 }
@@ -174,7 +187,8 @@ static bool log_take(const struct speech *speech)
 
 /* --- lines -------------------------------------------------------------------------------------------------------- */
 
-bool program_report_line(struct program_report *report, const char *line, size_t length, struct hf_job *job,
+/* Takes the members of a valid line. `line` is as the program wrote it; NULL: that is not UTF-8. */
+static bool members_take(struct program_report *report, struct text_span object, const char *line, struct hf_job *job,
                          struct error *error)
 {
     static const struct {
@@ -183,18 +197,32 @@ bool program_report_line(struct program_report *report, const char *line, size_t
     } members[] = {{"progress", progress_take}, {"result", result_take}, {"error", error_take},
                    {"retry_in", retry_in_take}, {"log", log_take},       {"push", push_take}};
     struct speech speech = {.report = report, .job = job, .error = error};
-    struct text_span object = {line, length};
     unsigned known = 0;
     bool is_fine = true;
-    if (!json_check(line, length, &bounds, error))
-        return false;
     for (size_t i = 0; i < sizeof members / sizeof members[0]; i++) {
         if (json_object_member(object, SPAN(members[i].name), &speech.value) == 0)
             continue;
         known++;
+        speech.pushed =
+            (struct text_span){line != NULL ? line + (speech.value.bytes - object.bytes) : NULL, speech.value.length};
         is_fine = members[i].take(&speech) && is_fine;
     }
     return known > 0 ? is_fine : error_set(error, "it has no known member");
+}
+
+bool program_report_line(struct program_report *report, const char *line, size_t length, struct hf_job *job,
+                         struct error *error)
+{
+    struct buffer mended = {0};
+    struct job_outcome *outcome = &job->outcome;
+    json_mend(line, length, &mended);
+    bool is_valid = json_check(mended.bytes, mended.length, &bounds, error);
+    if (!is_valid && job->keeps_result && !outcome->has_result) /* it may have been the result */
+        error_set(&outcome->refusal, "a line of its report is %s", error->text);
+    bool is_fine =
+        is_valid && members_take(report, text_span_of(&mended), mended.length == length ? line : NULL, job, error);
+    buffer_fini(&mended);
+    return is_fine;
 }
 
 static void complain(struct program_report *report, const struct hf_job *job, const char *reason, const char *line,
@@ -213,6 +241,8 @@ static void line_end(struct program_report *report, struct hf_job *job)
 {
     struct buffer *line = &report->line;
     struct error error = ERROR_NONE;
+    if (report->is_too_long && job->keeps_result)
+        error_set(&job->outcome.refusal, "a line of its report is longer than 1 MiB");
     if (report->is_too_long)
         complain(report, job, "it is longer than 1 MiB", line->bytes, line->length);
     else if (line->length > 0 && !program_report_line(report, line->bytes, line->length, job, &error))

@@ -1,4 +1,5 @@
-/* Reports of a program on descriptor 3: lines of JSON objects with one or more of these members.
+/* Reports of a program on descriptor 3: lines of JSON objects with one or more of these members. What is no text in
+ * them becomes U+FFFD (json_mend), but in a pushed task, which stays as it is or is refused.
  *
  *     {"progress": {...}}                                             as report.progress of jobs/job.h
  *     {"result": ...}                                                 as report.result
@@ -10,8 +11,8 @@
  *     program_report_take(&report, bytes, length, &job);       the bytes read, in any pieces
  *     program_report_end(&report, &job);                       a last line without its end
  *
- * Any other line is ignored, and the log shows the first one of a run. But if a pushed task is invalid, the run fails
- * (program_report_refusal), because work would be lost silently.
+ * Any other line is ignored, and the log shows the first one of a run. But if a pushed task is invalid, or a line is no
+ * JSON that may have been the result, the run fails, because it would be lost silently.
  *
  * Uses only the report, the job's outcome, and the job's link and log. One thread at a time. */
 #ifndef WORKER_PROGRAM_REPORT_H

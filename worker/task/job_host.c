@@ -286,9 +286,19 @@ static const hf_cancel_api cancel_api = {
 
 /* --- api("report", 1) and api("checkpoint", 1) -------------------------------------------------------------------- */
 
-static int report_progress(hf_job *job, const char *json)
+static int checkpoint_save(hf_job *job, const char *json)
 {
     return job->reports_progress && json != NULL && job->link->progress(job, json);
+}
+
+static int report_progress(hf_job *job, const char *json)
+{
+    struct buffer mended = {0};
+    if (json != NULL)
+        json_mend(json, strnlen(json, ITERATION_BYTES_MAX), &mended);
+    int taken = checkpoint_save(job, json != NULL ? buffer_text(&mended) : NULL);
+    buffer_fini(&mended);
+    return taken;
 }
 
 static int report_result(hf_job *job, const char *json)
@@ -317,7 +327,7 @@ static const char *checkpoint_load(const hf_job *job)
 static const hf_checkpoint_api checkpoint_api = {
     .size = sizeof(hf_checkpoint_api),
     .load = checkpoint_load,
-    .save = report_progress,
+    .save = checkpoint_save,
 };
 
 /* --- api("push", 1) ----------------------------------------------------------------------------------------------- */
@@ -428,7 +438,7 @@ int job_run(struct hf_job *job, const struct plugin_handler *handler)
 {
     char reason[256] = "";
     if (handler->check == NULL || handler->check(job->args.bytes, job->args.length, reason, sizeof reason))
-        return handler->run(job, plugin_handler_state(handler));
+        return job_outcome_code(&job->outcome, handler->run(job, plugin_handler_state(handler)));
     reason[sizeof reason - 1] = '\0';
     failure_set(&job->outcome.failure, "HF::BadArguments", "%s", reason);
     return HF_BURY;
@@ -506,6 +516,7 @@ void job_outcome_clear(struct job_outcome *outcome)
     backtrace_clear(&outcome->backtrace);
     outcome->retry_in_ms = -1;
     outcome->has_result = false;
+    outcome->refusal.text[0] = '\0';
     buffer_clear(&outcome->result);
     for (size_t i = 0; i < outcome->follow_up_count; i++)
         free(outcome->follow_ups[i]);
@@ -522,12 +533,25 @@ void job_outcome_fini(struct job_outcome *outcome)
 
 bool job_outcome_set_result(struct job_outcome *outcome, const char *json, size_t length)
 {
-    if (length > JOB_RESULT_BYTES_MAX || !json_check(json, length, &bounds, NULL))
+    struct buffer mended = {0};
+    json_mend(json, length, &mended);
+    outcome->refusal.text[0] = '\0';
+    if (!json_check(mended.bytes, mended.length, &bounds, &outcome->refusal)) {
+        buffer_fini(&mended);
         return false;
-    buffer_clear(&outcome->result);
-    buffer_append(&outcome->result, json, length);
+    }
+    buffer_fini(&outcome->result);
+    outcome->result = mended;
     outcome->has_result = true;
     return true;
+}
+
+int job_outcome_code(struct job_outcome *outcome, int code)
+{
+    if (code != HF_OK || !error_is_set(&outcome->refusal))
+        return code;
+    failure_set(&outcome->failure, "HF::BadResult", "its result was refused: %s", outcome->refusal.text);
+    return HF_FAIL;
 }
 
 bool job_outcome_add_follow_up(struct job_outcome *outcome, const char *task, size_t length, struct error *error)

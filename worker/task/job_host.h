@@ -53,6 +53,7 @@ struct job_outcome {
     int64_t retry_in_ms; /* -1 = the usual delay */
     bool has_result;
     struct buffer result; /* JSON */
+    struct error refusal; /* why its last result was refused, so that the run fails */
     char **follow_ups;    /* tasks as JSON objects, as the handler gave them */
     size_t follow_up_count, follow_up_bytes;
 };
@@ -60,8 +61,11 @@ struct job_outcome {
 void job_outcome_clear(struct job_outcome *outcome);
 void job_outcome_fini(struct job_outcome *outcome);
 
-/* False, without a change, if the text is not JSON or too long. */
+/* Mends the text (json_mend). False, with a refusal, if it is not JSON or too long. */
 bool job_outcome_set_result(struct job_outcome *outcome, const char *json, size_t length);
+/* The code of a run whose handler returned `code`: HF_FAIL if it went well but for its result, which nobody would miss
+ * otherwise. */
+int job_outcome_code(struct job_outcome *outcome, int code);
 /* False if there are too many, they are too long together, or the text is no JSON object. */
 bool job_outcome_add_follow_up(struct job_outcome *outcome, const char *task, size_t length, struct error *error);
 bool job_outcome_set_retry_in(struct job_outcome *outcome, int64_t milliseconds);
