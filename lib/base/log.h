@@ -69,7 +69,8 @@ const char *log_time(struct wall_time at, char out[LOG_TIME_SIZE]);
  * _. A word without a key gets the key "text". Pure. */
 size_t log_json(const char *line, size_t length, char out[LOG_JSON_MAX]);
 
-/* For texts that go to a terminal without quotes: control characters become `?`, in place. Returns `text`. */
+/* For texts that go to a terminal without quotes: what they obey, and bytes that are not UTF-8, become `?`,
+ * in place. Returns `text`. */
 char *log_defuse(char *text);
 
 /* Lines dropped since the process began: the ring was full, or the file did not take them. */

@@ -11,8 +11,7 @@
 #include "base/invariant.h"
 #include "base/utf8.h"
 
-#define CUT_MARK    "..."
-#define REPLACEMENT "\xEF\xBF\xBD" /* U+FFFD */
+#define CUT_MARK "..."
 
 enum { PIECE_MAX = 8 }; /* the longest escape, \uHHHH, and its NUL */
 
@@ -184,7 +183,8 @@ static char *escape_put(char *to, const char *bytes, size_t *length)
         return put(to, "\\\\", 2);
     if (*length != 4)
         return put(to, bytes, *length);
-    return bytes[2] < '8' ? put(put(to, "\\u00", 4), bytes + 2, 2) : put(to, REPLACEMENT, strlen(REPLACEMENT));
+    return bytes[2] < '8' ? put(put(to, "\\u00", 4), bytes + 2, 2)
+                          : put(to, UTF8_REPLACEMENT, strlen(UTF8_REPLACEMENT));
 }
 
 static char *string_put(char *to, const char *bytes, size_t length, bool is_quoted)
@@ -194,7 +194,7 @@ static char *string_put(char *to, const char *bytes, size_t length, bool is_quot
         size = utf8_length(bytes + i, bytes + length);
         char point = bytes[i];
         if (size == 0 || (unsigned char)point < ' ') {
-            to = put(to, REPLACEMENT, strlen(REPLACEMENT));
+            to = put(to, UTF8_REPLACEMENT, strlen(UTF8_REPLACEMENT));
             size = 1;
         } else if (point == '\\' && is_quoted) {
             size = length - i;
@@ -290,12 +290,15 @@ const char *log_value(const char *text, char out[LOG_QUOTE_MAX])
 
 char *log_defuse(char *text)
 {
-    for (unsigned char *at = (unsigned char *)text; *at != '\0'; at++) {
-        bool is_c1 = at[0] == 0xc2 && at[1] >= 0x80 && at[1] < 0xa0; /* U+0080 to U+009F */
-        if (is_c1)
-            *at++ = '?';
-        if (is_c1 || *at < ' ' || *at == 0x7f)
-            *at = '?';
+    const char *end = text + strlen(text);
+    char *to = text;
+    for (const char *at = text; at < end;) {
+        size_t size = utf8_length(at, end);
+        bool is_shown = size > 0 && !is_obeyed(utf8_point(at, size));
+        memmove(to, is_shown ? at : "?", is_shown ? size : 1);
+        to += is_shown ? size : 1;
+        at += size > 0 ? size : 1;
     }
+    *to = '\0';
     return text;
 }

@@ -20,7 +20,7 @@ TEST(a_listed_task_is_told_whole)
         "\"retry_count\":3,\"error_class\":\"E\",\"error_message\":\"it\\u0020failed\",\"display_class\":\"Shown\"}}],"
         "\"looked_at\":1,\"next\":null}\n");
     admin_good("tasks", "list", "retry");
-    assert_contains(result.out, "9000000000.25-j1  Shown  q        4  \"E: it failed\"\n");
+    assert_contains(result.out, "9000000000.25-j1  Shown  q        4  E: it failed\n");
     admin_good("tasks", "list", "dead");
     assert_string_equal(result.out, "no tasks\n");
 }

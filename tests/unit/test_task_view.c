@@ -47,6 +47,17 @@ TEST(times_are_read_in_every_form)
     assert_int_equal(time_of("[1]"), 0);
 }
 
+/* Other producers and workers may have written anything. */
+TEST(errors_are_shown_on_one_line_as_far_as_they_are_text)
+{
+    struct buffer error = {0};
+    read_text("{\"class\":\"w\",\"args\":[],\"error_class\":\"E\",\"error_message\":\"a\\n\\ud83d b\\u0000c\"}");
+    task_view_error(&view, &error);
+    assert_string_equal(buffer_text(&error), "E: a \xEF\xBF\xBD b\xEF\xBF\xBD"
+                                             "c");
+    buffer_fini(&error);
+}
+
 TEST(classes_are_called_as_people_know_them)
 {
     read_text("{\"class\":\"w\",\"args\":[]}");

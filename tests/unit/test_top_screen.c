@@ -274,6 +274,23 @@ TEST(wide_characters_count_twice_and_are_not_halved)
     buffer_fini(&out);
 }
 
+TEST(what_is_cut_ends_with_a_word_if_one_is_near)
+{
+    static const struct {
+        const char *text, *shown;
+    } cases[] = {{"no answer", "no answer"},
+                 {"no answer here", "no answer ~"},
+                 {"no answer-here", "no answer-~"}, /* too little would be left */
+                 {"answer no more", "answer no ~"}};
+    struct buffer out = {0};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        buffer_clear(&out);
+        assert_int_equal(table_text_write(cases[i].text, 11, &out), strlen(cases[i].shown));
+        assert_string_equal(buffer_text(&out), cases[i].shown);
+    }
+    buffer_fini(&out);
+}
+
 /* The same text: what colours add takes no room. */
 TEST(colours_change_nothing_but_colours)
 {

@@ -10,7 +10,7 @@
 #include "worker/commands/tasks.h"
 #include "worker/print/human.h"
 
-enum { PAGE = 100, ERROR_SHOWN_MAX = 60 };
+enum { PAGE = 100 };
 
 /* --- one entry -------------------------------------------------------------------------------------------------- */
 
@@ -42,8 +42,7 @@ static void set_cells(const struct task_entry *entry, struct task_view *view, st
     bool was_retried = view->is_task && view->envelope.was_retried;
     printer_number(out, ">TRY", NULL, was_retried ? (int64_t)envelope_attempt(&view->envelope) : -1);
     task_view_error(view, &error);
-    size_t length = error.length < ERROR_SHOWN_MAX ? error.length : ERROR_SHOWN_MAX;
-    printer_text(out, "ERROR", NULL, length > 0 ? log_quote_bytes(error.bytes, length, quoted) : "");
+    printer_text(out, "ERROR", NULL, buffer_text(&error));
     buffer_fini(&error);
 }
 

@@ -39,9 +39,13 @@ const char *task_view_text(struct task_view *view, const char *name)
 {
     struct text_span value = member_of(view, name);
     buffer_clear(&view->text);
-    if (value.bytes == NULL || value.bytes[0] != '"' || !json_string_read(value, &view->text))
+    if (value.bytes == NULL || value.bytes[0] != '"')
         return NULL;
-    return buffer_text(&view->text);
+    struct buffer mended = {0};
+    json_mend(value.bytes, value.length, &mended);
+    bool is_text = json_string_read(text_span_of(&mended), &view->text);
+    buffer_fini(&mended);
+    return is_text ? buffer_text(&view->text) : NULL;
 }
 
 struct wall_time task_view_time(const struct task_view *view, const char *name)
@@ -84,6 +88,9 @@ void task_view_error(struct task_view *view, struct buffer *out)
     text = task_view_text(view, "error_message");
     if (text != NULL)
         buffer_format(out, "%s%s", out->length > 0 ? ": " : "", text);
+    for (size_t i = 0; i < out->length; i++)
+        if (strchr("\t\n\r", out->bytes[i]) != NULL)
+            out->bytes[i] = ' ';
 }
 
 bool task_view_backtrace(struct task_view *view, struct buffer *out)

@@ -99,7 +99,8 @@ unsigned table_text_width(const char *text)
 unsigned table_text_write(const char *text, unsigned width, struct buffer *out)
 {
     bool is_whole = table_text_width(text) <= width;
-    unsigned room = is_whole ? width : width > 0 ? width - 1 : 0, used = 0, one;
+    unsigned room = is_whole ? width : width > 0 ? width - 1 : 0, used = 0, one, word_used = 0;
+    size_t word_end = 0;
     while (*text != '\0') {
         size_t size = character_read(text, &one);
         if (used + one > room)
@@ -107,6 +108,14 @@ unsigned table_text_write(const char *text, unsigned width, struct buffer *out)
         buffer_append(out, text, size);
         used += one;
         text += size;
+        if (text[-1] == ' ') {
+            word_end = out->length;
+            word_used = used;
+        }
+    }
+    if (!is_whole && word_used * 2 > room && *text != ' ') {
+        out->length = word_end;
+        used = word_used;
     }
     if (!is_whole && width > 0) {
         buffer_append(out, "~", 1);
@@ -155,7 +164,8 @@ void table_cell(struct table *table, enum table_style style, const char *format,
     char text[CELL_MAX];
     va_list values;
     va_start(values, format);
-    vsnprintf(text, sizeof text, format, values);
+    if (vsnprintf(text, sizeof text, format, values) >= CELL_MAX)
+        text[CELL_MAX - 2] = '~';
     va_end(values);
     log_defuse(text);
     if (table->cell_count == table->capacity) {

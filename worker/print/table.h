@@ -52,7 +52,8 @@ void table_print(struct table *table, FILE *out);
  * the first title says so: "QUEUE 3/12". */
 void table_write(const struct table *table, unsigned width, size_t rows, bool has_colour, struct buffer *out);
 
-/* Appends `text` as far as it has room, with '~' for what has not. Returns the width that it took. */
+/* Appends `text` as far as it has room, with '~' for what has not, behind a blank if one is in the second half. Returns
+ * the width that it took. */
 unsigned table_text_write(const char *text, unsigned width, struct buffer *out);
 unsigned table_text_width(const char *text);
 
