@@ -95,6 +95,31 @@ static const char *login(const char *form)
 
 /* --- who may do what ---------------------------------------------------------------------------------------------- */
 
+/* Numbers of JavaScript are doubles. */
+TEST(the_page_gets_a_task_as_it_is)
+{
+    static const char task[] =
+        "{\"class\":\"echo\",\"args\":[12345678901234567890,9007199254740993,1e400],\"jid\":\"j1\","
+        "\"retry_count\":12345678901234567890}";
+    given("SADD queues q");
+    given("LPUSH queue:q '%s'", task);
+    serve_begin("");
+    assert_true(
+        says("/api/search/task?id=j1", "",
+             "\"task\":\"{\\\"class\\\":\\\"echo\\\",\\\"args\\\":[12345678901234567890,9007199254740993,1e400],"));
+    assert_true(says("/api/search/tasks?place=queue&queue=q", "",
+                     "\"args\":[\"12345678901234567890\",\"9007199254740993\",\"1e400\"],"));
+}
+
+/* A producer may call a queue anything. */
+TEST(metrics_are_text_whatever_queues_are_called)
+{
+    given("SADD queues \"caf\\xE9\"");
+    given("LPUSH \"queue:caf\\xE9\" x");
+    serve_begin("");
+    test_await(says("/metrics", "", "holdfast_fleet_queue_tasks{queue=\"caf\xEF\xBF\xBD\"} 1\n"));
+}
+
 TEST(a_wrong_token_is_answered_late)
 {
     serve_begin("");

@@ -80,6 +80,20 @@ TEST(programs_see_every_member_and_null_for_what_is_unknown)
     printer_drop(&out);
 }
 
+TEST(numbers_that_a_page_would_round_become_strings)
+{
+    static const char json[] =
+        "{\"a\":[0,-1,123456789012345,1795194374.123456,1.5e3,0.0000015,true,false,null,\"1e400\\\"\"],"
+        "\"b\":[12345678901234567890,-9007199254740993,1e400,1e-400,0.12345678901234567],\"7\":7}";
+    static const char exact[] =
+        "{\"a\":[0,-1,123456789012345,1795194374.123456,1.5e3,0.0000015,true,false,null,\"1e400\\\"\"],"
+        "\"b\":[\"12345678901234567890\",\"-9007199254740993\",\"1e400\",\"1e-400\",\"0.12345678901234567\"],\"7\":7}";
+    struct buffer out = {0};
+    json_append_exact(&out, json, sizeof json - 1);
+    assert_string_equal(buffer_text(&out), exact);
+    buffer_fini(&out);
+}
+
 TEST(unknown_values_can_have_another_text)
 {
     struct printer out = printer_begin(false, noon, &(struct buffer){0});

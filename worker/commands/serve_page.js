@@ -302,6 +302,19 @@ function members(parent, object, left = []) {
     }
 }
 
+/* A text of JSON in lines, but byte for byte: JSON.parse rounds numbers. */
+function indented(json) {
+    let lines = '', depth = 0;
+    const turn = () => '\n' + '  '.repeat(Math.min(depth, 50));
+    for (const token of json.match(/"(?:\\.|[^"\\])*"|[{[]\s*[}\]]|[{}[\],:]|[^\s"{}[\],:]+/g) || []) {
+        if (/^[}\]]/.test(token)) depth--, lines += turn();
+        lines += token + (token === ':' ? ' ' : '');
+        if (/^[{[]$/.test(token)) depth++;
+        if (/^[{[,]$/.test(token)) lines += turn();
+    }
+    return lines;
+}
+
 async function taskView(parent, id) {
     const {answer: task} = await search('task', {id});
     const verbs = {retry: ['retry', 'bury', 'delete', 'cancel'], dead: ['retry', 'delete'], claims: ['cancel']};
@@ -314,8 +327,9 @@ async function taskView(parent, id) {
         add(parent, 'h3', {}, 'Backtrace');
         pre([].concat(task.error_backtrace).join('\n'));
     }
+    if (!task.task) return;
     add(parent, 'h3', {}, 'As it is');
-    pre(typeof task.task === 'string' ? task.task : JSON.stringify(task.task, null, 2));
+    pre(indented(task.task));
 }
 
 async function resourceView(parent, name) {

@@ -14,6 +14,7 @@
 #include "base/secret.h"
 #include "worker/http/http_address.h"
 #include "worker/http/http_server.h"
+#include "queue/envelope.h"
 #include "worker/print/json_writer.h"
 #include "worker/print/page.h"
 
@@ -539,22 +540,41 @@ static struct http_exchange *asker_take(struct job *job)
 
 static void searches_go_on(struct serve_site *site);
 
+/* Appends what a command printed, without its line end, so that the page loses nothing of it: the task of an answer, as
+ * it is, becomes a string, and so do large numbers. */
+static void answer_append(const struct buffer *printed, struct buffer *out)
+{
+    struct text_span answer = {printed->bytes, printed->length - 1}, task = {NULL, 0};
+    if (json_object_member(answer, (struct text_span){"task", 4}, &task) == 0) {
+        json_append_exact(out, answer.bytes, answer.length);
+        return;
+    }
+    const char *behind = task.bytes + task.length;
+    json_append_exact(out, answer.bytes, (size_t)(task.bytes - answer.bytes));
+    envelope_append_string(out, task.bytes, task.length);
+    json_append_exact(out, behind, (size_t)(answer.bytes + answer.length - behind));
+}
+
 static void job_done(void *context, int exit_code, struct buffer *printed, struct buffer *complaint)
 {
     struct job *job = context;
     struct serve_site *site = job->site;
     bool is_object = exit_code >= 0 && printed->length > 1 && printed->bytes[0] == '{'; /* it was not cut off */
     bool is_search = !job->is_change;
+    struct buffer answer = {0};
+    if (is_object)
+        answer_append(printed, &answer);
     if (job->is_change)
         action_log(&job->actor, job->command->name, job->arguments[job->argument_count - 1], job->option, exit_code);
     for (struct http_exchange *exchange; (exchange = asker_take(job)) != NULL;) {
         struct buffer out = {0};
         struct json_writer json = json_begin(&out);
         json_number(&json, "exit_code", exit_code);
-        json_raw(&json, "answer", is_object ? printed->bytes : NULL, is_object ? printed->length - 1 : 0);
+        json_raw(&json, "answer", answer.bytes, answer.length);
         json_bytes(&json, "error", buffer_text(complaint), complaint->length);
         json_respond(exchange, &json);
     }
+    buffer_fini(&answer);
     job_free(job);
     if (is_search) {
         site->search_count--;

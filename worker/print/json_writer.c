@@ -188,6 +188,47 @@ void json_append_defused(struct buffer *out, const char *bytes, size_t length)
     buffer_append(out, bytes + copied, length - copied);
 }
 
+/* A double has fifteen decimal digits, and moments to the microsecond one more. */
+static bool is_exact(const char *number, size_t length)
+{
+    char text[40];
+    size_t digits = 0;
+    if (length >= sizeof text)
+        return false;
+    memcpy(text, number, length);
+    text[length] = '\0';
+    for (const char *at = text; *at != '\0' && *at != 'e' && *at != 'E'; at++)
+        digits += *at >= '0' && *at <= '9' && (digits > 0 || *at != '0');
+    double value = real_read(text, NULL);
+    return digits <= (strchr(text, '.') != NULL ? 16 : 15) && isfinite(value) && (value != 0 || digits == 0);
+}
+
+static size_t string_length(const char *at, const char *end)
+{
+    const char *from = at++;
+    while (at < end && *at != '"')
+        at += *at == '\\' ? 2 : 1;
+    return at < end ? (size_t)(at - from) + 1 : (size_t)(end - from);
+}
+
+void json_append_exact(struct buffer *out, const char *bytes, size_t length)
+{
+    const char *at = bytes, *end = bytes + length;
+    while (at < end) {
+        size_t size = 0;
+        while (at + size < end && at[size] != '\0' && strchr("+-.0123456789eE", at[size]) != NULL)
+            size++;
+        bool is_number = size > 0 && at[0] != 'e'; /* the end of true or false */
+        if (size == 0)
+            size = *at == '"' ? string_length(at, end) : 1;
+        const char *quote = is_number && !is_exact(at, size) ? "\"" : "";
+        buffer_append_text(out, quote);
+        buffer_append(out, at, size);
+        buffer_append_text(out, quote);
+        at += size;
+    }
+}
+
 void json_print(struct buffer *out)
 {
     struct buffer text = {0};

@@ -51,6 +51,9 @@ void json_raw(struct json_writer *json, const char *name, const char *bytes, siz
 
 /* Appends a text of JSON in which only strings can hold such bytes, with line ends between tokens as blanks. */
 void json_append_defused(struct buffer *out, const char *bytes, size_t length);
+/* Appends valid JSON for readers whose numbers are doubles, as those of a page: a number that they would round or
+ * cannot have becomes a string of the same characters. */
+void json_append_exact(struct buffer *out, const char *bytes, size_t length);
 void json_print(struct buffer *out);
 
 #endif
