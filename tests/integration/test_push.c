@@ -200,6 +200,7 @@ TEST(test_wrong_use)
         {{NULL}, "name a class"},
         {{"echo", "5", NULL}, "array"},
         {{"echo", "[1", NULL}, "[1"},
+        {{"echo", "[\"caf\xe9\"]", NULL}, "not UTF-8"}, /* other arguments would be another task */
         {{"echo", "{\"a\":1}", NULL}, "array"},
         {{"echo", "[]", "more", NULL}, "more"},
         {{"echo", "[]", "-", NULL}, "unexpected"},
@@ -336,6 +337,16 @@ TEST(test_no_lines_at_all)
     push_text(WORDS("-"), "");
     assert_exit(0);
     assert_contains(result.out, "0 tasks pushed");
+}
+
+/* Half a surrogate pair and U+0000 are JSON, and the handler's affair. */
+TEST(arguments_arrive_as_they_are)
+{
+    push(WORDS("echo", "[\"\\ud83d\\u0000\", 12345678901234567890]"));
+    assert_exit(0);
+    char *text = redis_server_command(server, "LINDEX queue:default 0");
+    assert_contains(text, "\"args\":[\"\\ud83d\\u0000\", 12345678901234567890]");
+    free(text);
 }
 
 /* The bytes of a large task with all kinds of text arrive as they are. */
