@@ -197,6 +197,14 @@ static void go_on(pid_t pid)
     test_await(state_of(pid) != 'T');
 }
 
+static bool has_said(const struct program *program, const char *text)
+{
+    char *all = program_error_text(program);
+    bool is_said = strstr(all, text) != NULL;
+    free(all);
+    return is_said;
+}
+
 /* Its process is there, and the one that starts it is stopped when the order to execute it comes. */
 static pid_t given_a_command_that_waits(const struct program *program)
 {
@@ -205,21 +213,13 @@ static pid_t given_a_command_that_waits(const struct program *program)
     halt(minder);
     for (unsigned i = 0; i < NODES; i++)
         lock_cluster_ask(&cluster, i, "DEL a");
-    test_await(lock_cluster_holders(&cluster, "a") == NODES);
+    test_await(has_said(program, "\"held\"") && state_of(program->pid) == 'S'); /* it has sent the order */
     halt(program->pid);
     go_on(minder);
     test_await(child_of(minder) > 0);
     halt(minder);
     go_on(program->pid);
     return minder;
-}
-
-static bool has_said(const struct program *program, const char *text)
-{
-    char *all = program_error_text(program);
-    bool is_said = strstr(all, text) != NULL;
-    free(all);
-    return is_said;
 }
 
 static void given_a_foreign_holder(void)
@@ -231,7 +231,8 @@ static void given_a_foreign_holder(void)
 TEST(a_command_does_not_begin_after_the_end_of_its_lock)
 {
     given_a_foreign_holder();
-    struct program program = lock_start("a", "--ttl", "2s", "--max-hold", "1s", "--", "touch", path_of("started"));
+    struct program program =
+        lock_start("a", "--json", "--ttl", "2s", "--max-hold", "1s", "--", "touch", path_of("started"));
     pid_t minder = given_a_command_that_waits(&program), zygote = child_of(program.pid), command = child_of(minder);
     halt(zygote); /* it would kill both */
     test_await(has_said(&program, "was lost"));
