@@ -143,6 +143,12 @@ void worker_terms_take(struct worker *worker)
     buffer_fini(&text);
 }
 
+const char *worker_status(const struct worker *worker)
+{
+    const char *reason = announced_terms_reason(worker->announced);
+    return worker->quiet ? "quiet" : reason[0] != '\0' ? reason : "running";
+}
+
 static void plugins_take(struct worker *worker, struct plugins *fresh)
 {
     struct plugins *running = worker->options.plugins;

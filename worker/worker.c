@@ -250,12 +250,6 @@ static void terms_told(void *context, const char *terms, const char *waits, cons
     announced_terms_told(worker->announced, terms, waits, others, count);
 }
 
-const char *worker_status(const struct worker *worker)
-{
-    const char *reason = announced_terms_reason(worker->announced);
-    return worker->quiet ? "quiet" : reason[0] != '\0' ? reason : "running";
-}
-
 static void terms_changed(void *context)
 {
     struct worker *worker = context;
