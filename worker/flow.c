@@ -55,6 +55,12 @@ static struct flow_step end_and_claim(struct flow *flow, enum flow_ending ending
     return (struct flow_step){.release = true, .ends = true, .ending = ending, .move = FLOW_MOVE_CLAIM};
 }
 
+static struct flow_step end_cancelled(struct flow *flow)
+{
+    flow->task.is_cancelled = true;
+    return end_by_move(flow, FLOW_CANCELLED, FLOW_MOVE_CANCEL);
+}
+
 /* The task is in other hands: nothing is moved, the lock is let go. */
 static struct flow_step end_lost(struct flow *flow)
 {
@@ -348,8 +354,7 @@ struct flow_step flow_opened(struct flow *flow)
 struct flow_step flow_unwanted(struct flow *flow)
 {
     invariant(flow->state == FLOW_OPENING);
-    flow->task.is_cancelled = true;
-    return end_and_claim(flow, FLOW_CANCELLED);
+    return end_cancelled(flow);
 }
 
 /* --- after it --------------------------------------------------------------------------------------------------- */
@@ -391,8 +396,7 @@ struct flow_step flow_ran(struct flow *flow, enum flow_result result, enum flow_
     case FLOW_RUN_HOPELESS:
         return end_and_claim(flow, FLOW_DISCARDED);
     case FLOW_RUN_UNWANTED:
-        flow->task.is_cancelled = true;
-        return end_and_claim(flow, FLOW_CANCELLED);
+        return end_cancelled(flow);
     case FLOW_RUN_SNOOZED:
         return end_unfinished(flow, FLOW_SNOOZED, FLOW_MOVE_SNOOZE);
     case FLOW_RUN_FAILED:

@@ -160,6 +160,7 @@ enum flow_move {
     FLOW_MOVE_NONE,
     FLOW_MOVE_CLAIM,       /* what the slot had is done; claim the next */
     FLOW_MOVE_FINISH,      /* what the slot had is done */
+    FLOW_MOVE_CANCEL,      /* the same, and a record says that it was cancelled */
     FLOW_MOVE_FINISH_WITH, /* and leaves something behind; refused when that cannot be put where it belongs */
     FLOW_MOVE_RETRY,
     FLOW_MOVE_PARK,     /* into the waiting list; the answer may be another one */

@@ -4,6 +4,7 @@
 
 #include "base/invariant.h"
 #include "base/random.h"
+#include "queue/task_result.h"
 #include "worker/task/run_outcome.h"
 #include "worker/worker_state.h"
 
@@ -12,6 +13,8 @@
 /* What processes with other terms may serve, and this one not yet. */
 #define PUT_OFF_MIN_NS (1 * NS_PER_S)
 #define PUT_OFF_MAX_NS (15 * NS_PER_S)
+/* So long it is known that a task was cancelled. */
+#define CANCELLED_KEPT_NS (24 * 3600 * NS_PER_S)
 /* The lock nodes may hear later than the queue node for how long a lock stays. Who asked before its end would wait for
  * a ttl. */
 #define STAYS_SLACK_NS (5 * NS_PER_MS)
@@ -94,7 +97,7 @@ static void task_finish(struct slot *slot)
         task_turn(slot, false);
 }
 
-static void task_finish_with(struct slot *slot)
+static void task_finish_with(struct slot *slot, int64_t result_ttl_ns)
 {
     struct queue_task_name name = task_name(slot);
     const struct buffer *record = &slot->result_record;
@@ -102,8 +105,16 @@ static void task_finish_with(struct slot *slot)
                       &(struct queue_extras){.follow_ups = slot->follow_ups.list,
                                              .follow_up_count = slot->follow_ups.count,
                                              .result = {record->length > 0 ? record->bytes : NULL, record->length},
-                                             .result_ttl_ns = slot->rules.result_ttl_ns});
+                                             .result_ttl_ns = result_ttl_ns});
     slot_outcome_clear(slot);
+}
+
+/* What its run left before that is nothing. */
+static void task_cancel(struct slot *slot)
+{
+    slot_outcome_clear(slot);
+    task_result_write_cancelled(slot->jid, slot->envelope.class_name, wall_now(), &slot->result_record);
+    task_finish_with(slot, CANCELLED_KEPT_NS);
 }
 
 static const struct buffer *record_write(struct slot *slot, enum queue_place place, bool counts)
@@ -340,8 +351,11 @@ static void move_perform(struct slot *slot, enum flow_move move)
     case FLOW_MOVE_FINISH:
         task_finish(slot);
         return;
+    case FLOW_MOVE_CANCEL:
+        task_cancel(slot);
+        return;
     case FLOW_MOVE_FINISH_WITH:
-        task_finish_with(slot);
+        task_finish_with(slot, slot->rules.result_ttl_ns);
         return;
     case FLOW_MOVE_RETRY:
         task_retry(slot);

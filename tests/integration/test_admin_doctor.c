@@ -411,8 +411,11 @@ TEST(a_cancelled_task_is_marked_and_everybody_is_called)
     given_lease("h:3:dead", -600);
     given_lease("h:4:recovered", 600);
     given("HSET hf:2:process:h:4:recovered gone 1default");
+    given("ZADD retry 9000000000 '{\"class\":\"a\",\"args\":[],\"jid\":\"j1\"}'");
+    given("SADD queues q");
+    given("LPUSH queue:q '{\"class\":\"a\",\"args\":[],\"jid\":\"j2\"}'");
     admin_good("cancel", "j1", "j2", "--json");
-    assert_string_equal(result.out, "{\"cancelled\":[\"j1\",\"j2\"],\"processes_called\":2}\n");
+    assert_string_equal(result.out, "{\"cancelled\":[\"j1\",\"j2\"],\"unknown\":[],\"processes_called\":2}\n");
     assert_reply(server, "CANCEL j2\nCANCEL j1", "LRANGE hf:2:calls:h:1:a 0 -1");
     assert_reply(server, "CANCEL j2\nCANCEL j1", "LRANGE hf:2:calls:h:2:b 0 -1");
     assert_reply(server, "0", "EXISTS hf:2:calls:h:3:dead hf:2:calls:h:4:recovered");
@@ -423,6 +426,25 @@ TEST(a_cancelled_task_is_marked_and_everybody_is_called)
     assert_string_equal(result.out, "j1 is to be cancelled\n2 processes were called\n");
     assert_reply(server, first, "HGET it-j1 cancelled"); /* the first mark stays */
     free(first);
+    admin("cancel", "nobody", "j1");
+    assert_int_equal(result.exit_code, 1);
+    assert_contains(result.error,
+                    "nobody is nowhere: it ended before, or was never pushed; if it is pushed within a day");
+    assert_string_equal(result.out, "j1 is to be cancelled\n2 processes were called\n");
+    admin("cancel", "nobody", "--json");
+    assert_int_equal(result.exit_code, 1);
+    assert_string_equal(result.out, "{\"cancelled\":[],\"unknown\":[\"nobody\"],\"processes_called\":2}\n");
+    assert_reply(server, "1", "EXISTS it-nobody"); /* it may be pushed later */
+    given("SET hf:2:result:done '{\"jid\":\"done\",\"class\":\"a\",\"ended_at\":1000.25,\"result\":1}'");
+    admin("cancel", "done");
+    assert_int_equal(result.exit_code, 1);
+    assert_contains(result.error, "done had ended before, at 1970-01-01T00:16:40Z");
+    given("SET hf:2:result:over '{\"jid\":\"over\",\"class\":\"a\",\"ended_at\":1000.25,\"cancelled\":true}'");
+    admin_good("cancel", "over"); /* the call was faster than the look */
+    given("LPUSH queue:q '{\"class\":\"a\",\"args\":[],\"jid\":\"j3\"}'");
+    admin("cancel", "j2", "j3", "--scan-limit=1"); /* not all was looked at */
+    assert_int_equal(result.exit_code, 0);
+    assert_contains(result.error, "looked through 1 entries of queue q");
     admin("cancel", "not\ta jid");
     assert_int_equal(result.exit_code, 2);
     admin("cancel");

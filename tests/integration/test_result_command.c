@@ -32,6 +32,15 @@ TEST(a_result_is_printed)
     assert_string_equal(result.out, "{\"a\":[1, 2.50]}\n");
 }
 
+TEST(a_cancelled_task_says_so)
+{
+    given("SET hf:2:result:j1 '{\"jid\":\"j1\",\"class\":\"echo\",\"ended_at\":1000.25,\"cancelled\":true}'");
+    assert_none(NONE_TO_COME, "j1 has no result: it was cancelled at 1970-01-01T00:16:40Z",
+                "{\"jid\":\"j1\",\"state\":\"cancelled\",\"ended_at\":1000.25,\"result\":null}");
+    admin("result", "j1", "--wait");
+    assert_int_equal(result.exit_code, NONE_TO_COME);
+}
+
 TEST(a_result_cannot_steer_a_terminal)
 {
     given("SET hf:2:result:j1 \"{\\\"ended_at\\\":1.0,\\\"result\\\":\\\"\\xc2\\x9b2J\\xe2\\x80\\xae\\\"}\"");

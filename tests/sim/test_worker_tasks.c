@@ -438,6 +438,20 @@ TEST(a_dashboard_may_cancel_what_reports_progress)
     ask(scene.queue, "HSET it-one cancelled 1700000002");
     run_for(10 * NS_PER_S);
     assert_told("handler stops one: reason 4", "ending=cancelled jid=one ");
+    assert_contains(ask(scene.queue, "GET hf:2:result:one"), ",\"cancelled\":true}|");
+    assert_ends(EXIT_CODE_OK, stop(), 0);
+}
+
+TEST(a_task_that_is_cancelled_before_it_begins_leaves_a_record)
+{
+    work(&(struct setting){.threads = 1});
+    ask(scene.queue, "ZADD hf:2:cancels 1700000002 one");
+    push("one", "act", "[10]", "");
+    run_for(NS_PER_S);
+    assert_told("ending=cancelled jid=one ");
+    assert_contains(ask(scene.queue, "GET hf:2:result:one"), "{\"jid\":\"one\",\"class\":\"act\",\"ended_at\":");
+    assert_contains(ask(scene.queue, "GET hf:2:result:one"), ",\"cancelled\":true}|");
+    assert_contains(ask(scene.queue, "EVAL \"return redis.call('TTL', 'hf:2:result:one') > 86000 and 1 or 0\" 0"), "1");
     assert_ends(EXIT_CODE_OK, stop(), 0);
 }
 

@@ -157,10 +157,10 @@ TEST(a_cancelled_task_does_not_run)
 {
     struct flow flow = flow_claiming();
     assert_true(flow_claimed(&flow, &opened).open);
-    assert_ends(flow_unwanted(&flow), FLOW_CANCELLED, FLOW_MOVE_FINISH);
+    assert_ends(flow_unwanted(&flow), FLOW_CANCELLED, FLOW_MOVE_CANCEL);
     assert_true(flow.task.is_cancelled);
     flow = flow_running(&plain);
-    assert_ends(flow_ran(&flow, FLOW_RUN_UNWANTED, FLOW_HELD), FLOW_CANCELLED, FLOW_MOVE_FINISH);
+    assert_ends(flow_ran(&flow, FLOW_RUN_UNWANTED, FLOW_HELD), FLOW_CANCELLED, FLOW_MOVE_CANCEL);
     assert_true(flow.task.is_cancelled);
     flow = flow_running(&plain);
     flow.task.is_cancelled = true; /* and the handler went on to the end */

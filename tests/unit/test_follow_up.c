@@ -180,6 +180,20 @@ TEST(a_result_is_written_and_read)
     }
 }
 
+TEST(a_cancelled_task_leaves_a_record_without_a_result)
+{
+    struct buffer record = {0};
+    struct task_result read;
+    task_result_write_cancelled("j1", "c", now, &record);
+    assert_true(task_result_read(record.bytes, record.length, &read));
+    assert_true(read.was_cancelled);
+    assert_int_equal(read.ended_at.us, now.us);
+    assert_null(read.result.bytes);
+    static const char other[] = "{\"ended_at\":1.5,\"cancelled\":false,\"result\":7}";
+    assert_true(task_result_read(other, sizeof other - 1, &read) && !read.was_cancelled && read.result.length == 1);
+    buffer_fini(&record);
+}
+
 TEST(what_others_wrote_is_no_result)
 {
     static const char *const texts[] = {"",

@@ -57,7 +57,7 @@ TEST(one_that_is_nowhere_is_unknown_or_has_ended)
 {
     facts.is_found = false;
     assert_reason(
-        TASK_UNKNOWN, "It is nowhere: it ended and left no result, was cancelled or deleted, or was never pushed.",
+        TASK_UNKNOWN, "It is nowhere: it ended and left no result, was deleted, or was never pushed.",
         "The log of the workers says how it ended (ending=); only a class with a result_ttl leaves a result.");
     facts.was_cut = true;
     assert_reason(TASK_UNSEEN, "It was not found among the entries that were looked at, and there are more.",
@@ -65,6 +65,9 @@ TEST(one_that_is_nowhere_is_unknown_or_has_ended)
     facts.ended_at = AT(-60);
     assert_reason(TASK_ENDED, "It is done since 2026-11-21T18:04:06Z, and left a result.",
                   "`holdfast result j1` prints it.");
+    facts.was_cancelled = true;
+    assert_reason(TASK_CANCELLED, "It was cancelled at 2026-11-21T18:04:06Z.",
+                  "Nothing. If it is to run after all, push it again.");
 }
 
 TEST(a_dead_one_says_of_what)

@@ -55,8 +55,8 @@ const struct command command_result = {
         "dead, has ended without one, or nobody knows it; with 75 when there is none yet: the task waits, runs or\n"
         "is to be tried again, or nodes could not be reached.\n"
         "\n"
-        "JSON: jid, state (done, pending, dead, gone, unknown); of a task that is done also ended_at and result; of\n"
-        "any other error (of its last run, or null), and what `holdfast why` prints.\n",
+        "JSON: jid, state (done, cancelled, pending, dead, gone, unknown); of a task that is done or cancelled also\n"
+        "ended_at and result; of any other error (of its last run, or null), and what `holdfast why` prints.\n",
     .examples = "  holdfast result 0123456789abcdef01234567\n"
                 "  holdfast result 0123456789abcdef01234567 --wait=30s\n",
     .options = options,

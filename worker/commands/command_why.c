@@ -40,7 +40,7 @@ static int explain(struct why_command *command, const char *jid)
         printer_text(&out, NULL, "jid", jid);
         task_reason_put(&why.reason, &why.facts, &out);
         printer_end(&out);
-        bool is_lost = why.reason.code <= TASK_UNSEEN || why.reason.code == TASK_DEAD;
+        bool is_lost = why.reason.code <= TASK_CANCELLED || why.reason.code == TASK_DEAD;
         code = is_lost ? EXIT_CODE_FAILURE : EXIT_CODE_OK;
     }
     task_why_end(&why);
@@ -74,8 +74,9 @@ const struct command command_why = {
         "about a task that waits for a lock. For that a configuration is needed. A node that hangs costs about two\n"
         "seconds. When it starts is an estimate: the tasks ahead of it, by how long such locks were held today.\n"
         "\n"
-        "Exit status: 0 the task waits, runs, or is done; 1 it is dead or was not found, or the command failed, which\n"
-        "standard error says; 75 the queue node cannot be asked.\n"
+        "Exit status: 0 the task waits, runs, or is done; 1 it is dead, was cancelled or was not found, or the "
+        "command\n"
+        "failed, which standard error says; 75 the queue node cannot be asked.\n"
         "\n"
         "JSON: jid, reason, sentence, advice; place, queue, class, at (in a set), position (in its queue), identity\n"
         "and since (of a claim); resource, ahead (how many are before it in line), holder (owner, jid, class,\n"
@@ -83,6 +84,7 @@ const struct command command_why = {
         "\n"
         "  unknown, unseen    it is nowhere; it was not found where was looked\n"
         "  ended, dead        it is done, with a result; it failed for good\n"
+        "  cancelled          somebody cancelled it within the last day\n"
         "  runs, starts       a process runs it; a process has just taken it\n"
         "  recovered          a process that is gone has it\n"
         "  twin               another run with its jid goes on\n"

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "queue/task_result.h"
 #include "worker/commands/task_why.h"
+#include "worker/print/human.h"
 #include "worker/print/json_writer.h"
 
 #define LOOK_FIRST_NS   (200 * NS_PER_MS)
@@ -210,10 +211,16 @@ static int result_print(struct waiting *waiting)
     if (!task_result_read(waiting->record.bytes, waiting->record.length, &result))
         return console_complain(waiting->console, "what is kept as the result of %s was not written by a worker",
                                 log_quote(waiting->await->jid, quoted));
-    if (waiting->console->as_json) {
+    bool is_json = waiting->console->as_json;
+    if (result.was_cancelled && !is_json) {
+        char human[HUMAN_TEXT_MAX];
+        return console_complain(waiting->console, "%s has no result: it was cancelled at %s",
+                                log_quote(waiting->await->jid, quoted), human_date(result.ended_at, human));
+    }
+    if (is_json) {
         struct json_writer json = json_begin(&out);
         json_text(&json, "jid", waiting->await->jid);
-        json_text(&json, "state", "done");
+        json_text(&json, "state", result.was_cancelled ? "cancelled" : "done");
         json_seconds(&json, "ended_at", result.ended_at.us);
         json_raw(&json, "result", result.result.bytes, result.result.length);
         json_close(&json, '}');
@@ -221,7 +228,7 @@ static int result_print(struct waiting *waiting)
         json_append_defused(&out, result.result.bytes, result.result.length);
     }
     json_print(&out);
-    return EXIT_CODE_OK;
+    return result.was_cancelled ? EXIT_CODE_FAILURE : EXIT_CODE_OK;
 }
 
 int task_await(const struct task_await *await)

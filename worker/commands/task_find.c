@@ -46,7 +46,13 @@ static bool is_searching(const struct task_search *search)
 static bool is_wanted(struct task_search *search, const struct task_entry *entry, const char *jid)
 {
     task_view_read(&search->view, entry->task.bytes, entry->task.length);
-    return strcmp(search->view.is_task ? search->view.envelope.jid : "", jid) == 0;
+    const char *its = search->view.is_task ? search->view.envelope.jid : "";
+    bool all_seen = true;
+    for (size_t i = 0; i < search->jid_count; i++) {
+        search->seen[i] = search->seen[i] || strcmp(its, search->jids[i]) == 0;
+        all_seen = all_seen && search->seen[i];
+    }
+    return search->jid_count > 0 ? all_seen : strcmp(its, jid) == 0;
 }
 
 static void walk_end(struct task_search *search)

@@ -21,6 +21,10 @@ struct task_search {
     int64_t scan_limit;
     enum task_place places[TASK_PLACES];
     size_t place_count;
+    /* Of several jids: which of them were seen. Then the id of a run is "", and `found` is the last of them. */
+    char *const *jids;
+    bool *seen;
+    size_t jid_count;
     const struct task_entry *found; /* NULL: nowhere */
     bool was_cut;                   /* not everything was looked at */
     /* private */

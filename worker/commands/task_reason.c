@@ -12,6 +12,7 @@
 
 static const char *const names[TASK_REASONS] = {[TASK_UNKNOWN] = "unknown",
                                                 [TASK_UNSEEN] = "unseen",
+                                                [TASK_CANCELLED] = "cancelled",
                                                 [TASK_ENDED] = "ended",
                                                 [TASK_DEAD] = "dead",
                                                 [TASK_RUNS] = "runs",
@@ -106,7 +107,10 @@ static enum task_reason_code of_claim(const struct task_facts *facts)
 static enum task_reason_code code_of(const struct task_facts *facts, struct wall_time now)
 {
     if (!facts->is_found)
-        return facts->ended_at.us != 0 ? TASK_ENDED : facts->was_cut ? TASK_UNSEEN : TASK_UNKNOWN;
+        return facts->was_cancelled      ? TASK_CANCELLED
+               : facts->ended_at.us != 0 ? TASK_ENDED
+               : facts->was_cut          ? TASK_UNSEEN
+                                         : TASK_UNKNOWN;
     if (facts->twin != NULL)
         return TASK_TWIN;
     switch (facts->place) {
@@ -356,10 +360,11 @@ static void ending_write(const struct wording *words, enum task_reason_code code
     bool has_error = facts->error[0] != '\0';
     char human[HUMAN_TEXT_MAX], quoted[LOG_QUOTE_MAX];
     if (code == TASK_UNKNOWN)
-        buffer_append_text(words->out,
-                           "It is nowhere: it ended and left no result, was cancelled or deleted, or was never pushed");
+        buffer_append_text(words->out, "It is nowhere: it ended and left no result, was deleted, or was never pushed");
     else if (code == TASK_UNSEEN)
         buffer_append_text(words->out, "It was not found among the entries that were looked at, and there are more");
+    else if (code == TASK_CANCELLED)
+        buffer_format(words->out, "It was cancelled at %s", human_date(facts->ended_at, human));
     else if (code == TASK_ENDED)
         buffer_format(words->out, "It is done since %s, and left a result", human_date(facts->ended_at, human));
     else
@@ -492,6 +497,7 @@ static const char *const plain_advice[TASK_REASONS] = {
     [TASK_UNKNOWN] =
         "The log of the workers says how it ended (ending=); only a class with a result_ttl leaves a result.",
     [TASK_UNSEEN] = "Look further with --scan-limit.",
+    [TASK_CANCELLED] = "Nothing. If it is to run after all, push it again.",
     [TASK_STARTS] = "Nothing. If it stays so for a minute, see the log of that process.",
     [TASK_NO_WORKER] = "Start one (`holdfast work`, `systemctl start holdfast`). One that ends at once says why in the "
                        "last lines of its log.",

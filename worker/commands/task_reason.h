@@ -18,6 +18,7 @@
 enum task_reason_code {
     TASK_UNKNOWN, /* nowhere, and without a result */
     TASK_UNSEEN,  /* not found where was looked */
+    TASK_CANCELLED,
     TASK_ENDED,
     TASK_DEAD,
     TASK_RUNS,
@@ -52,6 +53,7 @@ struct task_facts {
     bool is_local;             /* commands take --local */
     bool is_found, was_cut;    /* not all was looked at */
     struct wall_time ended_at; /* of its result */
+    bool was_cancelled;        /* which is none, then */
     /* Where it is. */
     enum task_place place;
     const char *queue, *class_name;

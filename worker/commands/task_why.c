@@ -323,7 +323,7 @@ static void result_read(struct task_why *why)
     const struct redis_reply *record = console_ask(
         console, "GET", console_key(console, console->keys.result_prefix, is_jid ? why->facts.jid : ""), NULL);
     if (record->kind == REDIS_STRING && task_result_read(record->bytes, record->length, &result))
-        why->facts.ended_at = result.ended_at;
+        why->facts.ended_at = result.ended_at, why->facts.was_cancelled = result.was_cancelled;
 }
 
 static void entry_read(struct task_why *why, const struct task_entry *entry)
