@@ -223,22 +223,42 @@ static void assert_program_refused(const char *program, const char *reason)
 TEST(a_program_that_others_could_change_is_refused)
 {
     plugin_put("good", "good.so");
-    assert_program_refused(file_write("open.sh", "#!/bin/sh\n", 0775),
-                           "/open.sh: others may write it (mode 775), and it runs with the worker's rights");
+    assert_program_refused(
+        file_write("open.sh", "#!/bin/sh\n", 0757),
+        "/open.sh: others may write it (mode 757), and it runs with the worker's rights; chmod go-w /");
     assert_program_refused(file_write("plain.sh", "#!/bin/sh\n", 0644), "/plain.sh cannot be executed (mode 644)");
     assert_program_refused(directory, "is no regular file");
     assert_program_refused("/nowhere/at/all", "/nowhere/at/all: No such file or directory");
     char place[PATH_SIZE];
     snprintf(place, sizeof place, "%s/open", directory);
-    assert_int_equal(mkdir(place, 0700) | chmod(place, 0770), 0);
+    assert_int_equal(mkdir(place, 0700) | chmod(place, 0707), 0);
     const char *good = file_write("open/good.sh", "#!/bin/sh\n", 0755);
-    assert_program_refused(good, "/open: others may write it (mode 770), and it holds what must not be replaced");
+    assert_program_refused(good, "/open: others may write it (mode 707), and it holds what must not be replaced");
     assert_int_equal(unlink(good) | rmdir(place), 0);
     if (geteuid() != 0)
         return;
     const char *other = file_write("other.sh", "#!/bin/sh\n", 0755);
     assert_int_equal(chown(other, 12345, 0), 0);
     assert_program_refused(other, "/other.sh: belongs to user 12345; it runs with the worker's rights");
+}
+
+/* As a umask of 002 makes it. */
+TEST(a_program_that_its_group_may_change_is_the_affair_of_a_private_group)
+{
+    char classes[1024];
+    const char *program = file_write("group.sh", "#!/bin/sh\n", 0775);
+    plugin_put("good", "good.so");
+    if (geteuid() == 0 || geteuid() != getegid()) {
+        assert_program_refused(program, "/group.sh: its group may write it (mode 775), and it runs with the worker's "
+                                        "rights; chmod go-w /");
+        return;
+    }
+    snprintf(classes, sizeof classes,
+             "{ class = \"good.first\"; lock = \"none\"; }, { class = \"another\"; lock = \"none\"; },\n"
+             "{ class = \"p\"; lock = \"none\"; program = \"%s\"; }",
+             program);
+    holdfast("check -c %s --no-nodes", config_write(classes));
+    assert_int_equal(result.exit_code, 0);
 }
 
 TEST(a_command_of_on_event_that_others_could_change_is_refused)

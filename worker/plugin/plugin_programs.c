@@ -76,7 +76,6 @@ void plugins_add_programs(struct plugins *plugins, const struct plugins *running
 /* 0, or what `execve` would say; EPERM for what another user may change. */
 static int refusal_of(int fd, const char *program, struct error *error)
 {
-    static const struct trust trust = {.what = "runs with the worker's rights"};
     struct stat facts;
     if (fstat(fd, &facts) != 0) {
         error_set(error, "%.250s: %m", program);
@@ -86,7 +85,7 @@ static int refusal_of(int fd, const char *program, struct error *error)
         error_set(error, "%.250s is no regular file", program);
         return EACCES;
     }
-    if (!trusted_file(fd, program, &trust, error))
+    if (!trusted_file(fd, program, "runs with the worker's rights", error))
         return EPERM;
     if (faccessat(fd, "", X_OK, AT_EACCESS | AT_EMPTY_PATH) == 0)
         return 0;

@@ -55,7 +55,6 @@ static char *directory_path(void)
 
 static bool directory_check(const char *path, struct error *error)
 {
-    static const struct trust trust = {.what = "holds the password and the data of local nodes"};
     struct stat facts;
     if (lstat(path, &facts) != 0)
         return error_set(error, "%.250s: cannot be examined: %s; " ELSEWHERE, path, strerror(errno));
@@ -65,7 +64,7 @@ static bool directory_check(const char *path, struct error *error)
     if (facts.st_uid != geteuid())
         return error_set(error, "%.250s: belongs to user %u, and so do the local nodes in it; " ELSEWHERE, path,
                          (unsigned)facts.st_uid);
-    return trusted_facts(&facts, path, &trust, error);
+    return trusted_facts(&facts, path, "holds the password and the data of local nodes", error);
 }
 
 static bool directory_make(const char *path, struct error *error)
