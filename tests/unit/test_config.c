@@ -230,7 +230,11 @@ TEST(values_out_of_range_are_errors)
 
 TEST(missing_sections_and_keys_are_errors)
 {
-    config_place_expect_error("", "t.conf: the section queue_node is missing");
+    config_place_expect_error("", "t.conf: is not filled in yet: the section queue_node is missing, which says where a "
+                                  "Redis server is; `holdfast config --sample` shows how to write it");
+    config_place_expect_error("worker = { threads = 1; };\n",
+                              "t.conf: the section queue_node is missing, which says where a Redis server is; "
+                              "`holdfast config --sample` shows how to write it");
     config_place_expect_error(CONFIG_NODES "classes = ( { lock = \"none\"; } );\n",
                               "t.conf:2: classes[0]: the key class is missing");
     config_place_expect_error("queue_node = { port = 1; };\n",

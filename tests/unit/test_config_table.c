@@ -98,6 +98,27 @@ TEST(the_sample_is_a_good_configuration)
     free(text);
 }
 
+/* Whoever installs the packages is told what is left to do, and needs no more than the lines that are there. */
+TEST(the_file_of_the_packages_says_what_to_fill_in)
+{
+    char *text = repository_file(*state, "scripts/debian/holdfast.conf");
+    config_place_expect_error(text, "t.conf: is not filled in yet: the section queue_node is missing, which says where "
+                                    "a Redis server is; `holdfast config --sample` shows how to write it");
+    for (char *line = text; line != NULL; line = strchr(line + 1, '\n')) {
+        char *mark = line + (*line == '\n');
+        size_t word = strspn(mark + 2, "abcdefghijklmnopqrstuvwxyz_");
+        bool is_setting = word > 0 && strncmp(mark + 2 + word, " = ", 3) == 0;
+        if (strncmp(mark, "# ", 2) == 0 &&
+            (is_setting || strncmp(mark, "# )", 3) == 0 || strncmp(mark, "#     {", 7) == 0))
+            mark[0] = ' ';
+    }
+    struct config *config = config_place_read_good(text);
+    assert_string_equal(config->queue_node.host, "queue.example");
+    assert_int_equal(config->lock_node_count, 3);
+    assert_int_equal(config->worker.jobs.count, 1);
+    free(text);
+}
+
 /* Who reads the sample must not take an example for what is in effect. */
 TEST(examples_are_told_from_defaults)
 {

@@ -734,7 +734,10 @@ static void sections_apply(struct reader *reader, const struct config_value *roo
     }
     for (const struct config_section *section = config_sections; section->name != NULL; section++)
         if (section->is_required && config_value_member(root, section->name) == NULL)
-            findings_error(reader->findings, "%s: the section %s is missing", config->path, section->name);
+            findings_error(reader->findings,
+                           "%s: %sthe section %s is missing, which says where a Redis server is; `holdfast config "
+                           "--sample` shows how to write it",
+                           config->path, root->count == 0 ? "is not filled in yet: " : "", section->name);
 }
 
 /* --- defaults that are not constants ------------------------------------------------------------------------ */
