@@ -42,6 +42,10 @@ endif
 ifeq ($(strip $(B)),)
 $(error B, the directory for all output, must not be empty)
 endif
+# make takes a blank for the end of a name, and so do those who read pkg-config's words.
+one_word = $(if $(filter 1,$(words x$($(1))x)),,$(error $(1) is "$($(1))": Holdfast cannot be built for or installed \
+    into a directory with a blank in its name; take another one))
+$(call one_word,B)$(call one_word,PREFIX)$(call one_word,DESTDIR)
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
@@ -536,26 +540,29 @@ $(foreach layer,$(LAYERS),$(eval $(call layer_check,$(layer))))
 
 # ---------------------------------------------------------------------------------------- install
 INSTALL_DIR = $(DESTDIR)$(PREFIX)
+# Everybody may read what is installed, whatever the umask says, or said when the sources were cloned.
+install_tree = tar -c --mode=u=rwX,go=rX -C $(1) . | tar -x -p --no-same-owner -C $(INSTALL_DIR)/share/holdfast/$(2)
 install: all ## install below PREFIX (/usr/local); DESTDIR is put before it
 	install -d $(INSTALL_DIR)/bin $(INSTALL_DIR)/lib/pkgconfig $(INSTALL_DIR)/lib/holdfast/jobs \
 	    $(INSTALL_DIR)/lib/holdfast/handlers $(INSTALL_DIR)/lib/holdfast/examples $(INSTALL_DIR)/share/holdfast/examples \
-	    $(INSTALL_DIR)/lib/holdfast/programs $(INSTALL_DIR)/lib/holdfast/preload $(INSTALL_DIR)/include/holdfast $(INSTALL_DIR)/share/holdfast/conf $(INSTALL_DIR)/share/holdfast/fence
+	    $(INSTALL_DIR)/lib/holdfast/programs $(INSTALL_DIR)/lib/holdfast/preload $(INSTALL_DIR)/include/holdfast $(INSTALL_DIR)/share/holdfast/fence \
+	    $(INSTALL_DIR)/share/holdfast/conf $(INSTALL_DIR)/share/holdfast/template
 	$(if $(PROGRAM),install -m 755 $(PROGRAM) $(INSTALL_DIR)/bin/)
-	for name in redlock holdfast; do \
+	umask 022; for name in redlock holdfast; do \
 	    install -m 644 $(B)/lib$$name.a $(INSTALL_DIR)/lib/ && \
 	    install -m 755 $(B)/lib$$name.so $(INSTALL_DIR)/lib/lib$$name.so.$(VERSION) && \
 	    ln -sf lib$$name.so.$(VERSION) $(INSTALL_DIR)/lib/lib$$name.so.$(SOVERSION) && \
 	    ln -sf lib$$name.so.$(SOVERSION) $(INSTALL_DIR)/lib/lib$$name.so && \
 	    scripts/library-pc $$name '$(PREFIX)' '$(VERSION)' >$(INSTALL_DIR)/lib/pkgconfig/$$name.pc || exit 1; done
 	install -m 644 lib/redlock/redlock.h $(INSTALL_DIR)/include/
-	for name in mutex nodes; do sed 's|"redlock/redlock.h"|"redlock.h"|' lib/redlock/redlock_$$name.h \
+	umask 022; for name in mutex nodes; do sed 's|"redlock/redlock.h"|"redlock.h"|' lib/redlock/redlock_$$name.h \
 	    >$(INSTALL_DIR)/include/redlock_$$name.h || exit 1; done
 	install -m 644 jobs/job.h jobs/fence/fence.h lib/queue/holdfast.h $(INSTALL_DIR)/include/holdfast/
 	install -m 644 $(call archive,fence) $(INSTALL_DIR)/lib/libholdfast-fence.a
-	scripts/library-pc holdfast-fence '$(PREFIX)' '$(VERSION)' >$(INSTALL_DIR)/lib/pkgconfig/holdfast-fence.pc
-	scripts/library-pc holdfast-job '$(PREFIX)' '$(VERSION)' >$(INSTALL_DIR)/lib/pkgconfig/holdfast-job.pc
+	umask 022; scripts/library-pc holdfast-fence '$(PREFIX)' '$(VERSION)' >$(INSTALL_DIR)/lib/pkgconfig/holdfast-fence.pc
+	umask 022; scripts/library-pc holdfast-job '$(PREFIX)' '$(VERSION)' >$(INSTALL_DIR)/lib/pkgconfig/holdfast-job.pc
 	install -m 644 jobs/fence/*.lua $(INSTALL_DIR)/share/holdfast/fence/
-	cp -R jobs/template $(INSTALL_DIR)/share/holdfast/
+	$(call install_tree,jobs/template,template)
 	install -d $(INSTALL_DIR)/share/doc/holdfast
 	install -m 644 LICENSE CHANGELOG.md README.md docs/licences.md $(INSTALL_DIR)/share/doc/holdfast/
 	$(if $(PROGRAM),scripts/install-manual $(PROGRAM) '$(VERSION)' '$(INSTALL_DIR)')
@@ -563,9 +570,9 @@ install: all ## install below PREFIX (/usr/local); DESTDIR is put before it
 	$(if $(EXAMPLE_FILES),install -m 755 $(EXAMPLE_FILES) $(INSTALL_DIR)/lib/holdfast/examples/)
 	install -m 644 $(EXAMPLES:%=jobs/%.c) jobs/kit.h $(INSTALL_DIR)/share/holdfast/examples/
 	$(if $(PRELOAD_FILES),install -m 755 $(PRELOAD_FILES) $(INSTALL_DIR)/lib/holdfast/preload/)
-	$(if $(wildcard conf/*),cp -R conf/. $(INSTALL_DIR)/share/holdfast/conf/)
+	$(call install_tree,conf,conf)
 	install -d $(INSTALL_DIR)/lib/systemd/system
-	for directory in lib/systemd/system share/holdfast/conf; do \
+	umask 022; for directory in lib/systemd/system share/holdfast/conf; do \
 	    sed 's|/usr/local/bin/|$(PREFIX)/bin/|' conf/holdfast.service >$(INSTALL_DIR)/$$directory/holdfast.service || exit 1; done
 	sed -i 's|/usr/local/|$(PREFIX)/|g' $(INSTALL_DIR)/share/holdfast/conf/holdfast.service.d/*.conf
 	$(if $(DESTDIR),,@scripts/announce-libraries '$(PREFIX)/lib')
@@ -576,7 +583,7 @@ uninstall: all ## remove what `install` puts below PREFIX; your own plugins and 
 	 there=$$(cd "$(INSTALL_DIR)" && pwd) && cd "$$stage$(PREFIX)" && find . ! -type d -exec rm -f "$$there/{}" \; && \
 	 find . -depth -type d -path '*/holdfast*' -exec rmdir --ignore-fail-on-non-empty "$$there/{}" \;
 
-deb: ## build Debian packages of the tree into build/deb; needs dpkg-dev and debhelper
+deb: ## build Debian packages of the tree into build/deb; needs build-essential and debhelper
 	@scripts/deb '$(VERSION)' '$(B)/deb'
 
 # Excludes other trees below this one, where another make may be writing.
