@@ -288,7 +288,7 @@ fuzz: fuzz-tree ## give readers of foreign bytes what libFuzzer makes of their c
 asan-tree:
 	@mkdir -p build; flock build/asan.lock $(MAKE) $(PARALLEL) $(ASAN) tests
 fuzz-tree:
-	@scripts/fuzz --possible || exit 0; mkdir -p build; flock build/fuzz.lock $(MAKE) $(PARALLEL) B=build/fuzz CC=clang \
+	@scripts/fuzz --possible || exit 0; mkdir -p build; flock build/fuzz.lock $(MAKE) -s $(PARALLEL) B=build/fuzz CC=clang \
 	    SANITIZE=address,undefined,fuzzer-no-link OPTIMISE=-O1 DEBUG=-g1 $(FUZZ:%=build/fuzz/tests/fuzz/%)
 tsan-tree:
 	@mkdir -p build; flock build/tsan.lock $(MAKE) $(PARALLEL) $(TSAN) tests
