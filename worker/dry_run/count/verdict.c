@@ -17,7 +17,7 @@ enum { TASKS_MIN = 100 /* fewer show nothing */, EFFECT_MAX = 320, FAULT_SHOWN =
 #define FULL         0.95
 #define BEHIND_MAX   0.1 /* share of the pushes that may be late */
 #define NEARLY_FULL  0.85
-#define HARDLY_USED  0.4  /* of the runners: fewer would do */
+#define HARDLY_USED  0.4  /* of the runners: more would not change that */
 #define WORTH_SAYING 0.05 /* by this share something changes */
 #define OURS         0.75 /* of the busy processors: system work for others is counted, too */
 /* A mean wait is another one than the model expects when it is longer by this factor, and by so many seconds. */
@@ -123,7 +123,7 @@ static void machine_look(struct verdict *verdict)
 {
     const struct result *result = verdict->result;
     double busy = verdict->facts->machine_busy;
-    if (busy < 0 || verdict->facts->processors == 0)
+    if (verdict->facts->processors == 0)
         return;
     double own = result->overhead_share + (result->host_count > 0 ? result->hosts[0].cpu_share : 0);
     for (unsigned i = 0; result->plan.is_local && i < result->node_count; i++)
@@ -576,8 +576,7 @@ static void advise(struct verdict *verdict)
         return;
     if (result->bottleneck != RESULT_NONE || verdict->full[RESULT_RUNNERS] > HARDLY_USED)
         more_threads(verdict);
-    if (result->bottleneck != RESULT_RUNNERS && verdict->full[RESULT_RUNNERS] < HARDLY_USED)
-        fewer_threads(verdict);
+    fewer_threads(verdict);
     if (change_helps(verdict, (struct expectation_change){.holds = 0.8, .runners = 1, .spread = 1}, effect))
         SAY(advice_next(result), "Holds that are a fifth shorter: the model expects %s.", effect);
     /* The one with the greatest load is that which the model can divide. */
