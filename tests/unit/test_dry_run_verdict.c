@@ -325,7 +325,7 @@ TEST(a_run_with_faults_tells_of_them_and_not_of_the_load)
 {
     result.wait.mean = 0.226;
     result.wait.p99 = 5.1;
-    fault_add("worker process 1 was stopped for 4.0 s", true);
+    fault_add("worker process 1 was stopped for 4.0 s: and more of it", true);
     judge();
     assert_int_equal(result.bottleneck, RESULT_UNKNOWN);
     assert_contains(result.answer, "With its fault (worker process 1 was stopped for 4.0 s) tasks waited 226 ms on "

@@ -11,7 +11,7 @@
 #include "worker/dry_run/count/expectation.h"
 #include "worker/print/human.h"
 
-enum { TASKS_MIN = 100 /* fewer show nothing */, EFFECT_MAX = 320, FAULT_SHOWN = 160 };
+enum { TASKS_MIN = 100 /* fewer show nothing */, EFFECT_MAX = 320 };
 
 #define SECONDS_MIN  1.0
 #define FULL         0.95
@@ -237,16 +237,17 @@ static void faults_say(struct result *result, unsigned done)
     const char *first = NULL;
     for (unsigned i = 0; first == NULL; i++)
         first = result->faults[i].was_done ? result->faults[i].text : NULL;
+    int shown = (int)strcspn(first, ":"); /* what was done, without what was seen of it */
     if (done > 1)
         snprintf(more, sizeof more, ", and %u more", done - 1);
     if (result->wait.count == 0)
-        ANSWER("With its fault%s (%.*s%s) no task got a lock while it was measured.", human_plural(done), FAULT_SHOWN,
-               first, more);
+        ANSWER("With its fault%s (%.*s%s) no task got a lock while it was measured.", human_plural(done), shown, first,
+               more);
     else
         ANSWER(
             "With its fault%s (%.*s%s) tasks waited %s on average, and one of a hundred %s or longer%s. How much room "
             "there is, a run without faults tells.",
-            human_plural(done), FAULT_SHOWN, first, more, SAY_TIME(result->wait.mean), SAY_TIME(result->wait.p99),
+            human_plural(done), shown, first, more, SAY_TIME(result->wait.mean), SAY_TIME(result->wait.p99),
             model_says(result, ", which knows of no fault,", model, sizeof model));
 }
 

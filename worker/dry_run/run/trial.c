@@ -21,6 +21,7 @@
 #include "worker/config/node_options.h"
 #include "worker/dry_run/run/apart.h"
 #include "worker/dry_run/run/trial_private.h"
+#include "worker/print/human.h"
 
 /* Records are looked for so often: a closed loop pushes the next task when it has seen the end of one. */
 #define TICK_NS   (1 * NS_PER_MS)
@@ -53,8 +54,8 @@ static void slice_ended(struct push_source *source, const struct hf_stream_repor
     struct trial *trial = list_owner(source, struct trial, source);
     bool is_pushed = report->answer == HF_PUSH_QUEUED || report->answer == HF_PUSH_SCHEDULED;
     if (!is_pushed && trial->trouble.text[0] == '\0')
-        error_set(&trial->trouble, "%llu tasks could not be pushed: %s", (unsigned long long)report->count,
-                  report->reason);
+        error_set(&trial->trouble, "%llu task%s could not be pushed: %s", (unsigned long long)report->count,
+                  human_plural((int64_t)report->count), report->reason);
 }
 
 static void slices_flush(struct loop_hook *hook)
