@@ -82,7 +82,7 @@ static int64_t patience_ns(const struct slot *slot)
     if (!may_wait)
         return 0;
     int64_t ttl_ns = ns_from_ms(worker->terms.ttl_ms), most_ns = ttl_ns < PATIENCE_MAX_NS ? ttl_ns : PATIENCE_MAX_NS;
-    int64_t waited_ns = (wall_now().us - slot->envelope.parked_at.us) * NS_PER_US;
+    int64_t waited_ns = (queue_now(worker->queue).us - slot->envelope.parked_at.us) * NS_PER_US;
     return waited_ns / most_ns % 4 == 1 ? most_ns : 0;
 }
 
@@ -133,11 +133,11 @@ static void metrics_count(const struct slot *slot, enum lock_event event)
     lock_metrics_count(slot->worker->lock_metrics, slot->envelope.class_name, slot->resources.names[0], event);
 }
 
-/* Since the task was parked for the first time, by the clocks of the hosts; else since the lock was requested. */
+/* Since the task was parked for the first time, by the queue node's clock; else since the lock was requested. */
 static int64_t waited_ns(const struct slot *slot, const struct redlock_event *event)
 {
     int64_t parked_us = slot->envelope.parked_at.us;
-    int64_t since_ns = parked_us > 0 ? (wall_now().us - parked_us) * NS_PER_US : 0;
+    int64_t since_ns = parked_us > 0 ? (queue_now(slot->worker->queue).us - parked_us) * NS_PER_US : 0;
     return since_ns > event->waited_ns ? since_ns : event->waited_ns;
 }
 

@@ -52,14 +52,13 @@ void slot_observe_lost(struct slot *slot)
     slot->observed.was_lost = is_observed(slot);
 }
 
-/* Since it was put into its queue, until it ran or until now; by the clocks of its producer and of this host. -1: not
- * known. */
+/* Since it was put into its queue, until it ran or until now; by the queue node's clock. -1: not known. */
 static int64_t waited_ns(const struct slot *slot, struct instant now)
 {
     const struct envelope *envelope = &slot->envelope;
     int64_t since_us = envelope->enqueued_at.us != 0 ? envelope->enqueued_at.us : envelope->created_at.us;
     struct instant until = slot->abandoned ? slot->handed_over : slot->started ? slot->run_started : now;
-    int64_t waited_ns = (wall_now().us - since_us) * NS_PER_US - instant_since(until, now);
+    int64_t waited_ns = (queue_now(slot->worker->queue).us - since_us) * NS_PER_US - instant_since(until, now);
     return since_us == 0 ? -1 : waited_ns > 0 ? waited_ns : 0;
 }
 

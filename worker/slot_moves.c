@@ -140,7 +140,7 @@ static const struct buffer *record_write(struct slot *slot, enum queue_place pla
                                            .keep_ms = config->worker.timestamps == CONFIG_TIMES_AS_CAME,
                                            .backtrace = (const char *const *)backtrace->lines,
                                            .backtrace_count = slot->abandoned ? 0 : backtrace->count},
-                  wall_now(), text);
+                  queue_now(slot->worker->queue), text);
     return text;
 }
 
@@ -190,7 +190,7 @@ static void origin_write(struct slot *slot, bool is_parked, const char *list, st
     bool waits = slot->envelope.parked_at.us != 0;
     envelope_append_string(&name, slot->queue, strlen(slot->queue));
     envelope_append_string(&id, slot->jid, strlen(slot->jid));
-    envelope_append_time(&since, waits ? slot->envelope.parked_at : wall_now());
+    envelope_append_time(&since, waits ? slot->envelope.parked_at : queue_now(slot->worker->queue));
     envelope_append_time(&expiry, slot->rules.expiry);
     if (list != NULL)
         envelope_append_string(&line, list, strlen(list));
@@ -313,8 +313,8 @@ static void task_bury(struct slot *slot)
         return;
     }
     buffer_clear(text);
-    envelope_write_invalid(slot->payload.bytes, slot->payload.length, slot->queue, slot->invalid.text, wall_now(),
-                           text);
+    envelope_write_invalid(slot->payload.bytes, slot->payload.length, slot->queue, slot->invalid.text,
+                           queue_now(slot->worker->queue), text);
     postpone(slot, QUEUE_DEAD, 0, text);
 }
 

@@ -355,8 +355,8 @@ static bool outcome_take(struct slot *slot)
         return false;
     }
     if (outcome->has_result && slot->rules.result_ttl_ns > 0)
-        task_result_write(slot->jid, slot->envelope.class_name, wall_now(), text_span_of(&outcome->result),
-                          &slot->result_record);
+        task_result_write(slot->jid, slot->envelope.class_name, queue_now(slot->worker->queue),
+                          text_span_of(&outcome->result), &slot->result_record);
     slot->flow.task.leaves_more = slot->follow_ups.count > 0 || slot->result_record.length > 0;
     return true;
 }
@@ -386,7 +386,7 @@ static void handler_run(struct work *work)
 
 enum flow_result slot_failed_result(struct slot *slot)
 {
-    return run_failed_result(&slot->envelope, &slot->rules, wall_now(), &slot->outcome_reason);
+    return run_failed_result(&slot->envelope, &slot->rules, queue_now(slot->worker->queue), &slot->outcome_reason);
 }
 
 static enum flow_result run_result(struct slot *slot)
@@ -396,7 +396,7 @@ static enum flow_result run_result(struct slot *slot)
                           .rules = &slot->rules,
                           .started = slot->started,
                           .code = slot->code};
-    enum flow_result result = run_result_of(&end, wall_now(), &slot->outcome_reason);
+    enum flow_result result = run_result_of(&end, queue_now(slot->worker->queue), &slot->outcome_reason);
     return result == FLOW_RUN_OK && !outcome_take(slot) ? slot_failed_result(slot) : result;
 }
 

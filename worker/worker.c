@@ -202,7 +202,7 @@ static void watchdog_fire(struct loop_timer *timer)
 
 static size_t runs_fill(const struct worker *worker, struct heartbeat_run *runs)
 {
-    struct wall_time now = wall_now();
+    struct wall_time now = queue_now(worker->queue);
     size_t count = 0;
     for (unsigned i = 0; i < worker->slot_count; i++) {
         const struct slot *slot = &worker->slots[i];

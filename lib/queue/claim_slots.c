@@ -18,6 +18,13 @@ void queue_note_time(struct queue *queue, int64_t us)
     queue->told_at = loop_now(queue->loop);
 }
 
+struct wall_time queue_now(const struct queue *queue)
+{
+    if (queue->told_us == 0)
+        return wall_now();
+    return (struct wall_time){queue->told_us + instant_since(queue->told_at, loop_now(queue->loop)) / NS_PER_US};
+}
+
 void queue_note_paused(struct queue *queue, const unsigned *order, const char *flags, size_t length)
 {
     for (size_t i = 0; i < length && i < queue->options.name_count; i++)

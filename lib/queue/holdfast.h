@@ -163,7 +163,8 @@ struct hf_receipt {
     char reason[HF_REASON_SIZE]; /* "" for HF_PUSH_QUEUED and HF_PUSH_SCHEDULED */
 };
 
-/* Pushes one task and waits for the answer: at most wait_ms + answer_ms. `receipt` may be NULL. */
+/* Pushes one task and waits for the answer: at most wait_ms + answer_ms. While the server has never been reached, the
+ * first wait for its clock comes on top: wait_ms, but at most 2 s. `receipt` may be NULL. */
 HF_API enum hf_push_answer hf_push(struct hf_producer *producer, const struct hf_task *task,
                                    struct hf_receipt *receipt);
 

@@ -21,7 +21,7 @@ struct hf_producer {
     pthread_cond_t clock_changed;
     struct wall_time told; /* by the node, at told_at; 0 = never */
     struct instant told_at;
-    bool was_tried;
+    bool was_awaited;
     struct loop_message close_message;
 };
 
@@ -41,7 +41,7 @@ static void clock_told(void *context, struct wall_time node, struct instant at)
 {
     struct hf_producer *producer = context;
     pthread_mutex_lock(&producer->mutex);
-    producer->was_tried = true;
+    producer->was_awaited = true;
     if (node.us > 0) {
         producer->told = node;
         producer->told_at = at;
@@ -54,7 +54,7 @@ struct wall_time hf_producer_now(struct hf_producer *producer)
 {
     bool may_wait = !pthread_equal(pthread_self(), producer->thread); /* which runs `ended` of streams */
     pthread_mutex_lock(&producer->mutex);
-    while (may_wait && !producer->was_tried)
+    while (may_wait && !producer->was_awaited)
         pthread_cond_wait(&producer->clock_changed, &producer->mutex);
     struct wall_time told = producer->told;
     struct instant at = producer->told_at;

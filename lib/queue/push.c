@@ -182,6 +182,7 @@ enum {
 #define BURST_US         US_PER_S
 #define FINISH_NS        (200 * NS_PER_MS)
 #define CLOCK_AGE_NS     (10 * NS_PER_S)
+#define CLOCK_WAIT_NS    (2 * NS_PER_S)
 
 struct push {
     struct loop *loop;
@@ -203,6 +204,8 @@ struct push {
     struct buffer request;
     struct redis_call clock;
     struct instant clock_asked;
+    struct loop_timer clock_wait; /* for the first answer */
+    bool was_up;
     bool is_recorded, is_doubtful; /* something was sent; a try of something has no outcome */
     struct redis_call finish;
     void (*finished)(void *context);
@@ -210,7 +213,6 @@ struct push {
 };
 
 static void batch_answered(struct redis_call *call, const struct redis_result *result);
-static void patience_arm(struct push *push);
 
 /* --- ends --------------------------------------------------------------------------------------------------------- */
 
@@ -277,6 +279,17 @@ static struct instant patience_end(const struct push *push)
 }
 
 static void batches_send(struct push *push);
+static void patience_arm(struct push *push);
+
+/* What denies us access goes on doing so, unless it has let us in: its password may be about to be replaced. */
+static void go_on(struct push *push)
+{
+    const char *reason = redis_node_reason(push->node);
+    batches_send(push);
+    if (!push->was_up && is_denial(reason))
+        waiting_give_up(push, reason);
+    patience_arm(push);
+}
 
 static void patience_fire(struct loop_timer *timer)
 {
@@ -284,8 +297,7 @@ static void patience_fire(struct loop_timer *timer)
     const char *reason = redis_node_reason(push->node);
     if (instant_reached(loop_now(push->loop), patience_end(push)))
         waiting_give_up(push, reason[0] != '\0' ? reason : "no answer");
-    batches_send(push);
-    patience_arm(push);
+    go_on(push);
 }
 
 static void patience_arm(struct push *push)
@@ -343,7 +355,13 @@ static void clock_answered(struct redis_call *call, const struct redis_result *r
     struct wall_time node = {0};
     if (is_time)
         node.us = strtoll(time->elements[0].bytes, NULL, 10) * US_PER_S + strtoll(time->elements[1].bytes, NULL, 10);
-    clock_tell(push, node);
+    if (result->outcome != REDIS_UNKNOWN) /* the next connection asks again */
+        clock_tell(push, node);
+}
+
+static void clock_wait_fire(struct loop_timer *timer)
+{
+    clock_tell(list_owner(timer, struct push, clock_wait), (struct wall_time){0});
 }
 
 static void clock_ask(struct push *push)
@@ -354,8 +372,9 @@ static void clock_ask(struct push *push)
     redis_request_command(&request, "TIME");
     push->clock.done = clock_answered;
     push->clock_asked = loop_now(push->loop);
-    if (!redis_node_call(push->node, &request, loop_after(push->loop, push->options.timeout_ns), &push->clock))
-        clock_tell(push, (struct wall_time){0});
+    bool is_asked =
+        redis_node_call(push->node, &request, loop_after(push->loop, push->options.timeout_ns), &push->clock);
+    (void)is_asked; /* else the next connection asks, or nobody waits for it any more */
     buffer_fini(&request);
 }
 
@@ -404,8 +423,7 @@ static void rest_fire(struct loop_timer *timer)
         list_remove(&batch->link);
         batch_put(&push->waiting, batch);
     }
-    batches_send(push);
-    patience_arm(push);
+    go_on(push);
 }
 
 /* False if the batch has no time left for that. */
@@ -484,22 +502,21 @@ static void batch_answered(struct redis_call *call, const struct redis_result *r
         else
             batch_put(&push->waiting, batch);
     }
-    batches_send(push);
-    patience_arm(push);
+    go_on(push);
 }
 
 static void node_changed(void *context, struct redis_node *node, enum redis_node_state state, const char *reason)
 {
     (void)node;
     struct push *push = context;
-    if (state == REDIS_NODE_UP)
+    if (state == REDIS_NODE_UP) {
+        push->was_up = true;
         clock_ask(push);
-    else
-        clock_tell(push, (struct wall_time){0});
-    if (state == REDIS_NODE_UP)
         batches_send(push);
-    else if (is_denial(reason))
+    } else if (is_denial(reason)) {
+        clock_tell(push, (struct wall_time){0});
         waiting_give_up(push, reason);
+    }
     patience_arm(push);
 }
 
@@ -591,15 +608,13 @@ void push_add(struct push *push, struct push_source *source, const struct built_
         source_close(source);
     if (serial == push->serial)
         return;
-    batches_send(push);
-    patience_arm(push);
+    go_on(push);
 }
 
 void push_flush(struct push *push, struct push_source *source)
 {
     source_close(source);
-    batches_send(push);
-    patience_arm(push);
+    go_on(push);
 }
 
 void push_drop(struct push *push, struct push_source *source)
@@ -658,6 +673,9 @@ struct push *push_create(struct loop *loop, const struct push_options *options)
     list_init(&push->resting);
     loop_timer_init(&push->rest, rest_fire);
     loop_timer_init(&push->patience, patience_fire);
+    loop_timer_init(&push->clock_wait, clock_wait_fire);
+    int64_t wait_ns = push->options.patience_ns < CLOCK_WAIT_NS ? push->options.patience_ns : CLOCK_WAIT_NS;
+    loop_timer_set(loop, &push->clock_wait, loop_after(loop, wait_ns));
     queue_keys_init(&push->keys, options->space != NULL ? options->space : "", "");
     push->record = record_key(&push->keys);
     struct redis_node_options *node = &push->options.node;
@@ -689,6 +707,7 @@ void push_destroy(struct push *push)
     redis_call_cancel(&push->clock);
     redis_node_destroy(push->node);
     loop_timer_clear(push->loop, &push->patience);
+    loop_timer_clear(push->loop, &push->clock_wait);
     loop_timer_clear(push->loop, &push->rest);
     batches_free(&push->resting);
     batches_free(&push->waiting);

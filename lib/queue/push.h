@@ -52,8 +52,8 @@ struct push_options {
     int64_t patience_ns;            /* with an unreachable node; 0 = 2 s */
     const char *space;              /* prefix of every key; NULL = none */
     unsigned batches_max;           /* full ones in flight; 0 = 4 */
-    /* What the node's clock said at `at`, for each connection and now and then; 0 = it did not say, or the first
-     * attempt to connect failed. May be NULL. */
+    /* What the node's clock said at `at`, for each connection and now and then; 0 = it does not say, or nobody waits
+     * for it any more: that comes after patience_ns, but at most 2 s. May be NULL. */
     void (*told)(void *context, struct wall_time node, struct instant at);
     void *told_context;
 };
@@ -74,8 +74,8 @@ void push_drop(struct push *push, struct push_source *source);
 void push_finish(struct push *push, void (*finished)(void *context), void *context);
 
 /* The time by the clock of the producer's node, for task_build: durations count by that, whatever this host's clock
- * says. The first call waits until the first attempt to connect has ended; our own clock while the node was never
- * reached. */
+ * says. It waits until the node has said it, but not beyond the first 2 s of the producer, nor its patience; our own
+ * clock while the node was never reached. */
 struct wall_time hf_producer_now(struct hf_producer *producer);
 
 /* A stream (holdfast.h) of tasks that its owner has built and checked. hf_stream_add_built waits while the stream is

@@ -143,13 +143,6 @@ bool queue_was_reached(const struct queue *queue)
     return queue->was_up;
 }
 
-struct wall_time queue_now(const struct queue *queue)
-{
-    if (queue->told_us == 0)
-        return wall_now();
-    return (struct wall_time){queue->told_us + instant_since(queue->told_at, loop_now(queue->loop)) / NS_PER_US};
-}
-
 unsigned queue_unreceived(const struct queue *queue)
 {
     return queue->retried_calls.unreceived;

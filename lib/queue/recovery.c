@@ -61,7 +61,7 @@ static void record_write(struct recovery *recovery, const char *queue)
                                                       .error_message = text_span_of(&text),
                                                       .is_final = true,
                                                       .fence = ""},
-                           wall_now(), &recovery->record);
+                           queue_now(recovery->queue), &recovery->record);
     buffer_fini(&text);
 }
 

@@ -413,6 +413,63 @@ TEST(a_class_that_nobody_serves_waits_for_a_while)
     assert_int_equal(told_times("class_unserved class=nobody "), lines + 1); /* at the latest when it ends */
 }
 
+/* So many seconds ago, by the queue node's clock; -1: the first task of the set has no such time. */
+static double seconds_since(const char *set, const char *member)
+{
+    const char *answer = ask(scene.queue,
+                             "EVAL \"local task = redis.call('ZRANGE', '%s', 0, 0)[1] "
+                             "return {string.match(task or '', '\\\"%s\\\":([0-9.]+)') or '0'}\" 0",
+                             set, member);
+    const char *text = strchr(answer + 4, '|');
+    assert_non_null(text);
+    double since = strtod(text + 1, NULL);
+    return since > 0 ? (double)node_now_us(scene.queue) / US_PER_S - since : -1;
+}
+
+static void failed_since(char *more, size_t size, int64_t seconds, int64_t retried_for)
+{
+    snprintf(more, size, ",\"retry_for\":%lld,\"retry_count\":1,\"failed_at\":%.6f", (long long)retried_for,
+             (double)(node_now_us(scene.queue) - seconds * US_PER_S) / US_PER_S);
+}
+
+static void work_on_another_clock(int64_t ahead_ns)
+{
+    char early[96], late[96];
+    scene_make(
+        &(struct setting){.threads = 8,
+                          .worker = "log_tasks = \"all\";",
+                          .classes = "{ class = \"serial\"; on_conflict = \"delay\"; conflict_delay = \"4s\"; }"});
+    host_step_wall(scene.host, ahead_ns);
+    worker_start();
+    await_told("worker_started");
+    run_for(NS_PER_S);
+    failed_since(early, sizeof early, 30, 60);
+    failed_since(late, sizeof late, 30, 20);
+    push("early", "act", "[10,\"fail\"]", early);
+    push("late", "act", "[10,\"fail\"]", late);
+    push("holder", "act", "[900]", ",\"resource\":\"r\"");
+    await_told("handler begins holder");
+    push("parked", "serial", "[10]", ",\"resource\":\"r\"");
+    run_for(500 * NS_PER_MS);
+    assert_told("ending=failed jid=early ", "ending=dead jid=late ", "ending=parked jid=parked ");
+    assert_float_equal(seconds_since("retry", "retried_at"), 1, 1);
+    assert_float_equal(seconds_since("dead", "retried_at"), 1, 1);
+    assert_float_equal(seconds_since("schedule", "hf_parked"), 1, 1);
+    assert_ends(EXIT_CODE_OK, stop(), 400);
+    assert_int_equal(told_times(" waited_ms=0.000 "), 0);
+    assert_int_equal(told_times(" waited_ms=36"), 0);
+}
+
+TEST(durations_count_by_the_clock_of_the_queue_node_if_that_of_the_worker_is_late)
+{
+    work_on_another_clock(-3600 * NS_PER_S);
+}
+
+TEST(durations_count_by_the_clock_of_the_queue_node_if_that_of_the_worker_is_early)
+{
+    work_on_another_clock(3600 * NS_PER_S);
+}
+
 TEST(runs_are_counted_by_their_endings)
 {
     work(&(struct setting){.threads = 1});

@@ -20,6 +20,70 @@ TEST(test_tasks_wait_for_a_node_that_is_down)
     assert_in_order("a", 0, 5000);
 }
 
+static void clock_told(void *context, struct wall_time node, struct instant at)
+{
+    int64_t *told_us = context;
+    (void)at;
+    *told_us = node.us;
+}
+
+static void produce_with_clock(int64_t *told_us)
+{
+    *told_us = -1;
+    producer = push_create(loop, &(struct push_options){.node = {.name = "queue",
+                                                                 .host = "127.0.0.1",
+                                                                 .port = redis_server_port(server),
+                                                                 .backoff_min_ns = 2 * NS_PER_MS,
+                                                                 .backoff_max_ns = 20 * NS_PER_MS},
+                                                        .patience_ns = patience_ns,
+                                                        .told = clock_told,
+                                                        .told_context = told_us});
+}
+
+/* Or the first tasks would count by another clock than the rest. */
+TEST(the_clock_of_a_node_that_is_down_is_waited_for)
+{
+    int64_t told_us = 0;
+    redis_server_kill(server);
+    produce_with_clock(&told_us);
+    while (!redis_node_was_tried(push_node(producer)))
+        loop_for(loop, NS_PER_MS);
+    loop_for(loop, 100 * NS_PER_MS);
+    assert_int_equal(told_us, -1);
+    redis_server_restart(server);
+    wait_up();
+    while (told_us == -1)
+        loop_for(loop, NS_PER_MS);
+    assert_true(told_us > 0);
+}
+
+TEST(the_clock_of_a_node_that_stays_down_is_waited_for_no_longer_than_its_tasks)
+{
+    int64_t told_us = 0;
+    redis_server_kill(server);
+    patience_ns = 200 * NS_PER_MS;
+    produce_with_clock(&told_us);
+    while (told_us == -1)
+        loop_for(loop, NS_PER_MS);
+    assert_int_equal(told_us, 0);
+}
+
+/* It would go on doing so. */
+TEST(a_task_for_a_node_that_has_denied_access_does_not_wait)
+{
+    struct redis_server *closed = redis_server_start(&(struct redis_server_options){.password = "secret"});
+    produce(redis_server_port(closed), 1, TEST_PATIENCE_NS);
+    while (!redis_node_was_tried(push_node(producer)))
+        loop_for(loop, NS_PER_MS);
+    struct instant before = loop_now(loop);
+    add("a", 0, 1);
+    push_flush(producer, &source);
+    wait_idle();
+    assert_int_equal(tasks[HF_PUSH_DENIED], 1);
+    assert_true(instant_since(before, loop_now(loop)) < TEST_PATIENCE_NS / 3);
+    redis_server_destroy(closed);
+}
+
 /* The tasks are there, the answers are lost: asking again finds that out and doubles nothing. */
 TEST(test_lost_replies_are_asked_for_again)
 {

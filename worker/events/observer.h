@@ -27,7 +27,7 @@ struct observed_task {
     struct instant started; /* its handler, as its runner saw it; 0 = it did not run */
     struct instant ended;   /* the handler returned; 0 = it did not run, or was abandoned */
     struct instant left;    /* now; its lock is being released */
-    int64_t waited_ns;      /* from its push to `started`, by the clocks of both hosts; -1 = not known */
+    int64_t waited_ns;      /* from its push to `started`, by the queue node's clock; -1 = not known */
     bool handed_over;       /* its lock came from the task before without being free */
     bool had_refusal;       /* its lock was requested and refused; it may have had it later */
     bool was_lost;          /* its lock, while it had it */

@@ -31,7 +31,7 @@ const struct metric_row metric_table[METRICS] = {
                       .help = "How tasks left this process; failed is to be retried, and dead, refused, invalid and "
                               "no_resource were buried"},
     [METRIC_TASK_WAIT] = {"holdfast_task_wait_seconds", METRIC_HISTOGRAM, BY_CLASS, IN_US,
-                          .help = "From when a task was put into its queue until it ran, by the clocks of both hosts"},
+                          .help = "From when a task was put into its queue until it ran, by the queue node's clock"},
     [METRIC_TASK_RUN] = {"holdfast_task_run_seconds", METRIC_HISTOGRAM, BY_CLASS, IN_US, .is_sparse = true,
                          .help = "How long handlers ran, also those that failed"},
     [METRIC_RUNNERS] = {"holdfast_runners", METRIC_GAUGE, COUNT, .help = "Handlers that may run at once"},
