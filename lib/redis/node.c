@@ -346,10 +346,12 @@ static void turn_ended(struct loop_hook *hook)
         (void)node_write(node);
 }
 
+static const char no_evalsha[] = "unknown command 'EVALSHA'";
+
 static bool lose_demoted(struct redis_node *node)
 {
     if (node->demoted_by == REDIS_ERROR_CLUSTER || node->demoted_by == REDIS_ERROR_NOSCRIPT) {
-        node_lose_unfit(node, node->demoted_by, "unknown command 'EVALSHA'");
+        node_lose_unfit(node, node->demoted_by, no_evalsha);
         return false;
     }
     if (node->demoted_by == REDIS_ERROR_NOREPLICAS)
@@ -525,31 +527,57 @@ static bool lacks_scripts(const struct redis_reply *reply)
            strcasestr(reply->bytes + sizeof unknown - 1, "EVALSHA") != NULL;
 }
 
+/* What only a server answers that cannot be a node; else REDIS_ERROR_NONE. */
+static enum redis_error unfit_by(enum redis_error error, const struct redis_reply *reply)
+{
+    if (error == REDIS_ERROR_SYNTAX && lacks_scripts(reply))
+        return REDIS_ERROR_NOSCRIPT;
+    return error == REDIS_ERROR_CLUSTER ? error : REDIS_ERROR_NONE;
+}
+
+static void note_demotion(struct redis_node *node, const struct redis_reply *reply)
+{
+    enum redis_error error = redis_error_classify(reply->bytes, reply->length), unfit = unfit_by(error, reply);
+    if (shows_demotion(node, error, reply->bytes))
+        node->demoted_by = error;
+    else if (unfit != REDIS_ERROR_NONE && node->options.unfit_pause_ns > 0)
+        node->demoted_by = unfit;
+}
+
+/* The words of a server that cannot be a node would explain nothing. */
+static void answer_failure(struct redis_node *node, const struct pending *entry, size_t start,
+                           const struct redis_reply *reply)
+{
+    char reason[NODE_UNFIT_MAX];
+    struct redis_reply told = *reply;
+    struct redis_result result = {.outcome = REDIS_ERROR, .reply = &told};
+    result.error = redis_error_classify(reply->bytes, reply->length);
+    enum redis_error unfit = unfit_by(result.error, reply);
+    if (unfit != REDIS_ERROR_NONE) {
+        told.bytes = node_unfit_reason(node, unfit, no_evalsha, reason);
+        told.length = strlen(told.bytes);
+    }
+    result.reason = told.bytes;
+    if (result.error != REDIS_ERROR_NOSCRIPT || !resend(node, *entry, start))
+        node_complete(entry->call, &result);
+}
+
 static void answer(struct redis_node *node, const struct pending *entry, size_t start, const struct redis_reply *reply)
 {
-    enum redis_error error =
-        reply->kind == REDIS_FAILURE ? redis_error_classify(reply->bytes, reply->length) : REDIS_ERROR_NONE;
-    bool may_be_unfit = node->options.unfit_pause_ns > 0;
-    if (shows_demotion(node, error, reply->bytes) || (may_be_unfit && error == REDIS_ERROR_CLUSTER))
-        node->demoted_by = error;
-    else if (may_be_unfit && error == REDIS_ERROR_SYNTAX && lacks_scripts(reply))
-        node->demoted_by = REDIS_ERROR_NOSCRIPT;
+    bool is_failure = reply->kind == REDIS_FAILURE;
+    if (is_failure)
+        note_demotion(node, reply);
     if (entry->call == NULL) {
         if (entry->expired)
             node->counters.late_replies++;
         return;
     }
-    struct redis_result result = {.outcome = REDIS_VALUE, .reply = reply, .reason = ""};
     fault_request(node->options.scripts, node->options.script_count, node->out.bytes + start, entry->length,
                   FAULT_AFTER);
-    if (reply->kind == REDIS_FAILURE) {
-        result.outcome = REDIS_ERROR;
-        result.error = error;
-        result.reason = reply->bytes;
-        if (result.error == REDIS_ERROR_NOSCRIPT && resend(node, *entry, start))
-            return;
-    }
-    node_complete(entry->call, &result);
+    if (is_failure)
+        answer_failure(node, entry, start, reply);
+    else
+        node_complete(entry->call, &(struct redis_result){.outcome = REDIS_VALUE, .reply = reply, .reason = ""});
 }
 
 /* A reply belongs to the request at the head only if that was sent completely. */

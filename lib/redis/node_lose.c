@@ -186,12 +186,22 @@ void node_lose(struct redis_node *node, const char *format, ...)
     node->is_unfit = false;
 }
 
+const char *node_unfit_reason(const struct redis_node *node, enum redis_error error, const char *text,
+                              char out[NODE_UNFIT_MAX])
+{
+    if (error == REDIS_ERROR_CLUSTER)
+        snprintf(out, NODE_UNFIT_MAX, "%s is part of a Redis Cluster; the nodes have to be single masters",
+                 node->address);
+    else
+        snprintf(out, NODE_UNFIT_MAX,
+                 "%s refused to run Lua scripts, and every node has to run them (SCRIPT LOAD, EVALSHA): %.100s",
+                 node->address, text);
+    return out;
+}
+
 void node_lose_unfit(struct redis_node *node, enum redis_error error, const char *text)
 {
+    char reason[NODE_UNFIT_MAX];
     node->is_unfit = true;
-    if (error == REDIS_ERROR_CLUSTER)
-        node_lose(node, "%s is part of a Redis Cluster; the nodes have to be single masters", node->address);
-    else
-        node_lose(node, "%s refused to run Lua scripts, and every node has to run them (SCRIPT LOAD, EVALSHA): %.100s",
-                  node->address, text);
+    node_lose(node, "%s", node_unfit_reason(node, error, text, reason));
 }

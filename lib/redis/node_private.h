@@ -108,7 +108,7 @@ static inline uint64_t pending_push(struct pending_ring *ring, struct pending en
     return ring->tail++;
 }
 
-enum { NODE_READ_SIZE = 64 * 1024, NODE_ADDRESS_MAX = REDIS_HOST_MAX + 32 };
+enum { NODE_READ_SIZE = 64 * 1024, NODE_ADDRESS_MAX = REDIS_HOST_MAX + 32, NODE_UNFIT_MAX = NODE_ADDRESS_MAX + 224 };
 
 enum node_phase { NODE_WAITING, NODE_RESOLVING, NODE_CONNECTING, NODE_TLS, NODE_HANDSHAKE, NODE_UP };
 
@@ -172,6 +172,9 @@ void node_lose(struct redis_node *node, const char *format, ...) PRINTF_LIKE(2, 
 /* The same of a server that cannot be a node however often it is asked, as `error` with this text says: it is tried
  * again rarely. */
 void node_lose_unfit(struct redis_node *node, enum redis_error error, const char *text);
+/* Writes what is said of such a server, and returns `out`. */
+const char *node_unfit_reason(const struct redis_node *node, enum redis_error error, const char *text,
+                              char out[NODE_UNFIT_MAX]);
 /* The connection is up for at least the longest pause between attempts. A server that ends each connection soon,
  * because its answers are too large, or as a replica that hides its role or a master that lacks replicas, would be
  * connected to in a tight loop. */

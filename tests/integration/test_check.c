@@ -273,6 +273,28 @@ TEST(a_user_who_may_not_ask_is_told_so)
     redis_server_destroy(server);
 }
 
+/* A proxy, or a managed server: what INFO would tell is not known, and the rest is as ever. */
+TEST(a_queue_node_without_info_is_no_error)
+{
+    const struct place *place = *state;
+    char config[512];
+    struct redis_server *server =
+        redis_server_start(&(struct redis_server_options){.config = "rename-command INFO \"\"\n"});
+    snprintf(config, sizeof config,
+             "queue_node = { host = \"127.0.0.1\"; port = %u; };\n"
+             "classes = ( { class = \"echo\"; lock = \"none\"; } );\nworker = { jobs = [\"echo\"]; };\n",
+             redis_server_port(server));
+    struct program_result result = check(place, config, "");
+    assert_int_equal(result.exit_code, 0);
+    assert_contains(result.error, "warning: queue: has no command INFO: ");
+    assert_contains(result.out, " answers in ");
+    program_result_free(&result);
+    result = check(place, config, "--json");
+    assert_contains(result.out, "\"state\":\"answered\",\"answer_us\":");
+    program_result_free(&result);
+    redis_server_destroy(server);
+}
+
 /* Rights for keys of another name than the locks have, a full memory: the node answers, and grants nothing. */
 TEST(a_lock_node_that_refuses_locks_is_found)
 {

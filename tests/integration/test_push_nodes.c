@@ -44,6 +44,17 @@ TEST(test_a_node_that_does_not_answer)
     assert_contains(result.error, "cannot be reached");
 }
 
+TEST(a_member_of_a_cluster_is_named)
+{
+    struct redis_server *member = redis_server_start(&(struct redis_server_options){.config = "cluster-enabled yes\n"});
+    snprintf(port, sizeof port, "%u", redis_server_port(member));
+    push(WORDS("echo"));
+    assert_exit(1);
+    assert_contains(result.error, "refused by the node: 127.0.0.1:");
+    assert_contains(result.error, " is part of a Redis Cluster; the nodes have to be single masters");
+    redis_server_destroy(member);
+}
+
 /* Whatever it says, it is no Redis server, and --node-timeout ends. */
 TEST(test_a_node_that_says_ok_to_everything)
 {

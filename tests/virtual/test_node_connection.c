@@ -104,6 +104,7 @@ static void assert_unfit(const char *answer, const char *reason)
     assert_true(call_probe_send(&call, &probe, NS_PER_S, "GET key"));
     call_probe_wait(&call, loop);
     assert_int_equal(call.outcome, REDIS_ERROR);
+    assert_contains(call.reason, reason);
     node_probe_wait_downs(&probe, 1);
     assert_contains(probe.reason, reason);
     hostile_server_set_mode(hostile, HOSTILE_GOOD);
@@ -135,6 +136,7 @@ TEST(test_an_answer_of_a_cluster_may_be_kept)
     assert_true(call_probe_send(&call, &probe, NS_PER_S, "GET key"));
     call_probe_wait(&call, loop);
     assert_int_equal(call.error, REDIS_ERROR_CLUSTER);
+    assert_contains(call.text, "is part of a Redis Cluster; the nodes have to be single masters");
     loop_for(loop, 100 * NS_PER_MS);
     assert_int_equal(probe.downs, 0);
     node_probe_stop(&probe);

@@ -66,7 +66,7 @@ static void check_probe(struct check *check, const struct node_probe *probe)
         if (probe->refusal[0] != '\0')
             findings_error(&check->findings, "%s: %s refuses a lock below lock.prefix \"%s\": %s", name,
                            buffer_text(&address), probe->lock_prefix, probe->refusal);
-        if (probe->node->sentinels.count > 0)
+        if (probe->node->sentinels.count > 0 && probe->facts.run_id[0] != '\0')
             node_facts_judge_failover(&probe->facts, name, &check->findings);
     }
     buffer_fini(&address);
@@ -245,12 +245,14 @@ static void probe_put(const struct node_probe *probe, struct printer *out)
                                          [PROBE_REFUSED] = "refused",
                                          [PROBE_ANSWERED] = "answered"};
     struct buffer address = {0}, said = {0};
-    bool is_answered = probe->state == PROBE_ANSWERED, is_found = is_answered && probe->node->sentinels.count > 0;
+    bool is_answered = probe->state == PROBE_ANSWERED, has_facts = is_answered && probe->facts.run_id[0] != '\0';
+    bool is_found = is_answered && probe->node->sentinels.count > 0;
     if (is_found)
         buffer_format(&said, "is %s: ", probe->address);
+    if (has_facts)
+        buffer_format(&said, "%s %s, %s, ", probe->facts.server, probe->facts.version, probe->facts.role);
     if (is_answered)
-        buffer_format(&said, "%s %s, %s, answers in %.1f ms", probe->facts.server, probe->facts.version,
-                      probe->facts.role, (double)probe->answer_ns / (double)NS_PER_MS);
+        buffer_format(&said, "answers in %.1f ms", (double)probe->answer_ns / (double)NS_PER_MS);
     printer_line(out, "node    %-8s %-22s %s", probe->node->name, config_node_address(probe->node, &address),
                  is_answered ? buffer_text(&said) : states[probe->state]);
     printer_row(out);
@@ -260,13 +262,14 @@ static void probe_put(const struct node_probe *probe, struct printer *out)
     printer_text(out, NULL, "state", states[probe->state]);
     if (is_found)
         printer_text(out, NULL, "found", probe->address);
-    if (is_answered) {
+    if (has_facts) {
         printer_text(out, NULL, "server", probe->facts.server);
         printer_text(out, NULL, "version", probe->facts.version);
         printer_text(out, NULL, "role", probe->facts.role);
         printer_text(out, NULL, "run_id", probe->facts.run_id);
-        printer_number(out, NULL, "answer_us", probe->answer_ns / NS_PER_US);
     }
+    if (is_answered)
+        printer_number(out, NULL, "answer_us", probe->answer_ns / NS_PER_US);
     printer_row_end(out);
     buffer_fini(&address);
     buffer_fini(&said);

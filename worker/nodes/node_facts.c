@@ -64,6 +64,13 @@ bool node_facts_parse(struct node_facts *facts, const char *info, size_t length)
 
 void node_facts_judge(const struct node_facts *facts, const char *name, enum node_use use, struct findings *findings)
 {
+    if (facts->run_id[0] == '\0') {
+        findings_warn(findings,
+                      "%s: has no command INFO: whether it is Redis %d.%d or newer, keeps what it is told and evicts "
+                      "nothing cannot be seen from here",
+                      name, MAJOR_LEAST, MINOR_LEAST);
+        return;
+    }
     bool is_old = facts->major < MAJOR_LEAST || (facts->major == MAJOR_LEAST && facts->minor < MINOR_LEAST);
     if (is_old)
         findings_error(findings, "%s: %s %s is too old; at least Redis %d.%d is needed", name, facts->server,

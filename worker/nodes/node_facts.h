@@ -27,6 +27,7 @@ enum node_use { NODE_FOR_QUEUES, NODE_FOR_LOCKS };
 
 /* False when the text is no INFO of a Redis server. */
 bool node_facts_parse(struct node_facts *facts, const char *info, size_t length);
+/* Without a run_id nothing is known. */
 void node_facts_judge(const struct node_facts *facts, const char *name, enum node_use use, struct findings *findings);
 
 /* What has to be true beside it of a server whose sentinels may put another one in its place. */

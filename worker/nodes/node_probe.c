@@ -132,6 +132,8 @@ static void answered(struct redis_call *call, const struct redis_result *result)
         visit_end(visit, PROBE_UNREACHABLE, result->reason);
     else if (result->outcome == REDIS_ERROR && visit->probe->use == NODE_FOR_LOCKS)
         refusal_end(visit, "a lock node has to answer INFO, or it has no vote", result->reason);
+    else if (result->outcome == REDIS_ERROR && result->error == REDIS_ERROR_SYNTAX)
+        visit_end(visit, PROBE_ANSWERED, ""); /* a server without this command */
     else if (result->outcome == REDIS_ERROR)
         visit_end(visit, PROBE_REFUSED, result->reason);
     else if (result->reply->kind != REDIS_STRING ||

@@ -24,7 +24,7 @@ struct node_probe {
     enum probe_state state;
     char reason[256];        /* of PROBE_UNREACHABLE and PROBE_REFUSED */
     char address[300];       /* of PROBE_ANSWERED: where it is; tells more than the configuration with sentinels */
-    struct node_facts facts; /* of PROBE_ANSWERED */
+    struct node_facts facts; /* of PROBE_ANSWERED; a queue node without the command INFO has no run_id here */
     int64_t answer_ns;       /* how long one INFO took */
     char refusal[256];       /* of PROBE_ANSWERED: why it did not give or take back that lock; "" = it did both */
 };
