@@ -24,6 +24,7 @@
 #define HERE "./holdfast.conf"
 
 #define WHY_FOUND ", found because no -c FILE names another\n"
+#define NOT_READ  HERE " was not read: root and services name it with -c\n"
 
 enum { PATH_SIZE = PRIVATE_DIRECTORY_MAX + 64, USER = 1000 };
 
@@ -176,14 +177,25 @@ static const char *why_of(const char *path)
     return strcmp(path, named) == 0 ? ", named by $HOLDFAST_CONFIG\n" : WHY_FOUND;
 }
 
+static void assert_told(const char *line, const char *path, const char *why, const char *host)
+{
+    struct buffer told = {0};
+    assert_int_equal(run(line), 0);
+    buffer_format(&told, "holdfast config: the configuration is %s%s", path, why);
+    assert_string_equal(result.error, buffer_text(&told));
+    assert_contains(result.out, host);
+    buffer_fini(&told);
+}
+
 static void assert_found(const char *path, const char *host)
 {
-    struct buffer line = {0};
-    assert_int_equal(run("config -v"), 0);
-    buffer_format(&line, "holdfast config: the configuration is %s%s", path, why_of(path));
-    assert_string_equal(result.error, buffer_text(&line));
-    assert_contains(result.out, host);
-    buffer_fini(&line);
+    assert_told("config -v", path, why_of(path), host);
+}
+
+/* Also without -v. */
+static void assert_passed_over(const char *path, const char *host)
+{
+    assert_told("config", path, ", found because no -c FILE names another; " NOT_READ, host);
 }
 
 /* By every kind of command, and no other file is taken instead. */
@@ -347,13 +359,51 @@ static void with_nothing_found_queues_are_at_the_default_node(void **state)
     int code = run("status --json");
     redis_server_destroy(server);
     assert_int_equal(code, 0);
-    assert_string_equal(result.error, "");
+    assert_string_equal(result.error,
+                        "holdfast status: no configuration was found; the queue node is 127.0.0.1:6379\n");
     assert_int_equal(run("status -v -p 1"), 75);
     assert_contains(result.error, "the options name the queue node; no configuration was looked for");
     char line[160];
     snprintf(line, sizeof line, "status --socket /%0108d", 0);
     assert_int_equal(run(line), 2);
     assert_contains(result.error, "--socket: the path has 109 bytes, at most 107 are possible");
+}
+
+/* What changes something where nobody looks is not noticed, so it needs to be told where. */
+static const char *const changes_of_queues[] = {"push echo",
+                                                "push echo -",
+                                                "push echo --wait",
+                                                "cancel 0123456789abcdef01234567",
+                                                "tasks delete 0123456789abcdef01234567",
+                                                "tasks retry --all --place dead",
+                                                "queues delete mail --yes",
+                                                "pause mail",
+                                                "resume mail",
+                                                "quiet --all",
+                                                "stop --all"};
+static const char *const changes_of_locks[] = {"lock thing -- true", "unlock thing",      "unlock --force thing",
+                                               "nodes init",         "nodes heal --wait", "nodes replace a b:1"};
+enum {
+    CHANGES_OF_QUEUES = sizeof changes_of_queues / sizeof changes_of_queues[0],
+    CHANGES_OF_LOCKS = sizeof changes_of_locks / sizeof changes_of_locks[0]
+};
+
+static void a_change_takes_no_default_node(void **state)
+{
+    (void)state;
+    struct redis_server *server = redis_server_start(&(struct redis_server_options){.port = 6379});
+    for (size_t i = 0; i < CHANGES_OF_QUEUES; i++) {
+        if (run(changes_of_queues[i]) != 2)
+            fail_msg("%s ends with %d: %s", changes_of_queues[i], result.exit_code, result.error);
+        assert_contains(result.error, ": there is no configuration: neither -c FILE nor $HOLDFAST_CONFIG names one");
+        assert_contains(result.error, "; --host NAME names the queue node too\n");
+    }
+    assert_int_equal(run("push echo --dry-run"), 0);
+    assert_string_equal(result.error, "");
+    assert_int_equal(run("queues --json"), 0);
+    assert_contains(result.out, "\"queues\":[]");
+    assert_int_equal(run("push --host 127.0.0.1 echo"), 0);
+    redis_server_destroy(server);
 }
 
 static void with_nothing_found_the_rest_says_what_is_missing(void **state)
@@ -396,7 +446,9 @@ static void the_working_directory_has_to_be_safe(void **state)
     assert_ends(HERE, "others may write it (mode 646)");
     assert_int_equal(chmod(HERE, 0644), 0);
     assert_int_equal(chmod(directory, 0707), 0);
-    assert_ends("", ".: others may write it (mode 707), and it holds what must not be replaced");
+    assert_ends("", ".: others may write it (mode 707), and it holds what must not be replaced; chmod go-w .");
+    assert_int_equal(chmod(HERE, 0664) | chmod(directory, 0775), 0); /* as a umask of 002 makes them */
+    assert_found(HERE, "\"host-here\"");
 }
 
 static void services_skip_the_working_directory(void **state)
@@ -405,13 +457,22 @@ static void services_skip_the_working_directory(void **state)
     given_all();
     unsetenv("HOLDFAST_CONFIG");
     given_service("$$");
-    assert_found(xdg, "\"host-xdg\"");
+    assert_passed_over(xdg, "\"host-xdg\"");
+    assert_int_equal(run("push echo"), 2);
+    assert_contains(result.error, "holdfast push: " HERE " was not read, because root and services do not");
     unlink(xdg);
     unlink(home);
     unlink(ETC);
     unsetenv("XDG_CONFIG_HOME");
     assert_int_equal(run("work"), 2);
+    assert_contains(result.error, "holdfast work: " HERE " was not read, because root and services do not");
+    assert_contains(result.error, "nothing is done without it: give -c " HERE "\n");
+    assert_int_equal(run("run-handler echo"), 2);
+    assert_contains(result.error, "nothing is done without it: give -c " HERE "\n");
+    unlink(HERE);
+    assert_int_equal(run("work"), 2);
     assert_contains(result.error, "./holdfast.conf (root and services do not look for it)");
+    given(HERE, "host-here");
     given_service("1"); /* somebody above is the service */
     assert_found(HERE, "\"host-here\"");
 }
@@ -425,7 +486,40 @@ static void root_skips_the_working_directory(void **state)
     given_all();
     unsetenv("HOLDFAST_CONFIG");
     assert_int_equal(chmod(HERE, 0666), 0);
-    assert_found(xdg, "\"host-xdg\"");
+    assert_passed_over(xdg, "\"host-xdg\"");
+}
+
+/* Whoever stands beside a file means it: nothing is changed elsewhere. What is only read says where. */
+static void root_changes_nothing_where_a_file_is_passed_over(void **state)
+{
+    (void)state;
+    struct redis_server *server = redis_server_start(&(struct redis_server_options){.port = 6379});
+    given(HERE, "host-here");
+    for (size_t i = 0; i < CHANGES_OF_QUEUES + CHANGES_OF_LOCKS; i++) {
+        const char *line = i < CHANGES_OF_QUEUES ? changes_of_queues[i] : changes_of_locks[i - CHANGES_OF_QUEUES];
+        if (run(line) != 2)
+            fail_msg("%s ends with %d: %s", line, result.exit_code, result.error);
+        assert_contains(result.error, HERE " was not read, because root and services do not read what others may have "
+                                           "put there, and nothing is done without it: give -c " HERE ", or --");
+    }
+    assert_int_equal(run("queues --json"), 0);
+    assert_contains(result.out, "\"queues\":[]");
+    assert_string_equal(result.error,
+                        "holdfast queues: no configuration was found; the queue node is 127.0.0.1:6379; " NOT_READ);
+    given_file(ETC, "queue_node = { host = \"127.0.0.1\"; port = 6379; };\n"
+                    "lock_nodes = ( { host = \"127.0.0.1\"; port = 6379; } );\n");
+    for (size_t i = 0; i < CHANGES_OF_QUEUES + CHANGES_OF_LOCKS; i++) {
+        const char *line = i < CHANGES_OF_QUEUES ? changes_of_queues[i] : changes_of_locks[i - CHANGES_OF_QUEUES];
+        assert_int_equal(run(line), 2);
+        assert_contains(result.error, ": give -c " HERE ", or -c " ETC ", or --");
+    }
+    assert_int_equal(run("status"), 0);
+    assert_string_equal(result.error, "holdfast status: the configuration is " ETC
+                                      ", found because no -c FILE names another; " NOT_READ);
+    assert_int_equal(run("push -c " ETC " echo"), 0);
+    assert_int_equal(unlink(HERE) | symlink(ETC, HERE), 0); /* the same file */
+    assert_int_equal(run("push echo"), 0);
+    redis_server_destroy(server);
 }
 
 #undef TEST
@@ -435,7 +529,7 @@ static void root_skips_the_working_directory(void **state)
         TEST(the_named_file_has_to_be_there), TEST(what_others_may_write_is_refused), TEST(a_mistake_ends_the_search), \
         TEST(errors_tell_the_file), TEST(what_changes_nodes_tells_the_file_first),                                     \
         TEST(what_cannot_be_undone_tells_the_file_first), TEST(with_nothing_found_queues_are_at_the_default_node),     \
-        TEST(with_nothing_found_the_rest_says_what_is_missing)
+        TEST(a_change_takes_no_default_node), TEST(with_nothing_found_the_rest_says_what_is_missing)
 
 static void left_out(void **state)
 {
@@ -466,6 +560,7 @@ static int as_root(void)
     struct CMUnitTest tests[] = {
         TESTS_OF_BOTH,
         TEST(root_skips_the_working_directory),
+        TEST(root_changes_nothing_where_a_file_is_passed_over),
     };
     return tests_run("as root", tests, sizeof tests / sizeof tests[0]);
 }

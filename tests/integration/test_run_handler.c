@@ -378,6 +378,43 @@ TEST_WITH(programs_are_run_as_a_worker_does, enter, leave)
     program_result_free(&result);
 }
 
+/* It looks where every command looks; the rules of that are test_origin's. */
+TEST_WITH(a_configuration_is_looked_for, enter, leave)
+{
+    const struct place *place = *state;
+    struct program_result result = run_configured(place, "isolation = \"thread\";", "[\"settings\"]", NULL);
+    program_result_free(&result);
+    setenv("HOLDFAST_CONFIG", place->config, 1);
+    result = program_run("run-handler scripted -v");
+    assert_int_not_equal(result.exit_code, 2);
+    assert_contains(result.error, "t.conf, named by $HOLDFAST_CONFIG\n");
+    assert_contains(result.out, "outcome   ");
+    program_result_free(&result);
+    result = program_run("run-handler other");
+    assert_int_equal(result.exit_code, 1);
+    assert_contains(result.error, "nobody serves the class other");
+    assert_contains(result.error, "t.conf, named by $HOLDFAST_CONFIG\n");
+    program_result_free(&result);
+    result = program_run("run-handler scripted --local --plugin a.so");
+    assert_int_equal(result.exit_code, 2);
+    unsetenv("HOLDFAST_CONFIG");
+    program_result_free(&result);
+}
+
+/* Its words help without a configuration, which `holdfast check` would want. */
+TEST_WITH(a_program_that_a_worker_refuses_is_not_begun, enter, leave)
+{
+    const struct place *place = *state;
+    const char *words[WORDS_MAX] = {"run-handler", "anything", "[]", "--program", place->script};
+    write_file(place->script, "#!/bin/sh\n", 0757);
+    struct program_result result = program_run_arguments(words, -1);
+    assert_int_equal(result.exit_code, 1);
+    assert_contains(result.error, "/script: others may write it (mode 757), and it runs with the worker's rights; "
+                                  "chmod go-w /");
+    assert_string_equal(result.out, "");
+    program_result_free(&result);
+}
+
 TEST_WITH(programs_that_are_none_are_refused, enter, leave)
 {
     const struct place *place = *state;

@@ -778,7 +778,7 @@ static int exit_as(int code)
 /* Options end at --, and the command begins there: what looks like an option behind it is the command's. */
 static int run(int argc, char **argv)
 {
-    struct lock_command self = {.origin = {.takes_lock_nodes = true}};
+    struct lock_command self = {.origin = {.takes_lock_nodes = true, .changes = true}};
     struct command_line line;
     int before = 1;
     while (before < argc && strcmp(argv[before], "--") != 0)

@@ -300,6 +300,7 @@ static int command_read(struct nodes_command *command, int argc, char **argv)
 
 static int prepare(struct nodes_command *command)
 {
+    command->origin.changes = command->action != ACTION_LIST;
     int code = origin_open(&command->origin, &command_nodes, ORIGIN_NEEDS_LOCKS, &command->config, NULL);
     if (code == EXIT_CODE_OK)
         code = nodes_login_check(&command->login, &command_nodes);

@@ -704,6 +704,7 @@ static int run(int argc, char **argv)
     int code = arguments_take(&command, line.arguments, line.argument_count);
     if (code != EXIT_CODE_OK)
         return code;
+    command.console.origin.changes = !command.dry_run;
     code = console_configure(&command.console, &command_push, ORIGIN_NEEDS_QUEUE);
     if (code == EXIT_CODE_OK)
         code = push(&command);

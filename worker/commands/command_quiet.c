@@ -214,6 +214,7 @@ static int run_either(const struct command *command, bool stops, int argc, char 
     telling.target_count = line.argument_count;
     if (telling.all == (line.argument_count > 0))
         return command_misused(command, "name processes or hosts, or say --all");
+    telling.console.origin.changes = true;
     int code = console_open(&telling.console, command, ORIGIN_NEEDS_QUEUE, false);
     if (code == EXIT_CODE_OK) {
         origin_tell(&telling.console.origin, command);

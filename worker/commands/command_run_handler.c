@@ -36,8 +36,6 @@ static bool checkpoint_take(void *target, const char *json, struct error *error)
 
 #define AT(member) offsetof(struct handler_run_request, member)
 static const struct option_row options[] = {
-    {OPTION_TEXT, 'c', "config", "FILE", "what the class is by this configuration; its nodes are not asked",
-     .offset = AT(config_path)},
     {OPTION_TEXT, 0, "plugin", "FILE", "the plugin (.so) that has the handler", .offset = AT(plugin)},
     {OPTION_TEXT, 0, "program", "FILE", "the program that is the handler", .offset = AT(program)},
     {OPTION_FLAG, 0, "in-process", NULL, "in a thread of this process, for a debugger", .offset = AT(in_process)},
@@ -59,14 +57,16 @@ static const struct option_row options[] = {
      .offset = AT(settings), .take = setting_take},
     {OPTION_FLAG, 0, "json", NULL, "print the outcome as one JSON object; the rest goes to standard error",
      .offset = AT(as_json)},
+    {OPTION_TABLE, .table = origin_options, .help = ORIGIN_HEADLINE, .offset = AT(origin)},
     {.type = OPTION_END},
 };
 #undef AT
 
 static int request_check(const struct handler_run_request *request)
 {
-    if ((request->config_path != NULL) + (request->plugin != NULL) + (request->program != NULL) > 1)
-        return command_misused(&command_run_handler, "give one of -c, --plugin and --program");
+    bool has_origin = request->origin.path != NULL || request->origin.is_local;
+    if (has_origin + (request->plugin != NULL) + (request->program != NULL) > 1)
+        return command_misused(&command_run_handler, "give one of -c, --local, --plugin and --program");
     if (request->in_process && request->program != NULL)
         return command_misused(&command_run_handler, "a program cannot run in this process");
     if (request->class_name[0] == '\0')
@@ -113,7 +113,7 @@ static bool arguments_read(const char *given, struct buffer *text, struct text_s
     return false;
 }
 
-static int run_and_print(const struct handler_run_request *request)
+static int run_and_print(struct handler_run_request *request)
 {
     struct handler_run *run = handler_run_create(request);
     int code = EXIT_CODE_FAILURE;
@@ -125,6 +125,8 @@ static int run_and_print(const struct handler_run_request *request)
         code = handler_run_exit_code(run);
     }
     log_stop();
+    if (run->ending == HANDLER_RUN_UNKNOWN && origin_path(&request->origin) != NULL)
+        origin_tell(&request->origin, &command_run_handler);
     handler_run_free(run);
     return code;
 }
@@ -143,9 +145,14 @@ static int run(int argc, char **argv)
     if (code != EXIT_CODE_OK)
         return code;
     struct buffer text = {0};
+    request.origin.changes = true; /* who knows what a handler does */
+    bool is_given = request.plugin != NULL || request.program != NULL;
     code = EXIT_CODE_USAGE;
     if (arguments_read(line.argument_count > 1 ? line.arguments[1] : "[]", &text, &request.args))
+        code = is_given ? EXIT_CODE_OK : origin_find(&request.origin, &command_run_handler, ORIGIN_NEEDS_NOTHING);
+    if (code == EXIT_CODE_OK)
         code = run_and_print(&request);
+    origin_close(&request.origin);
     buffer_fini(&text);
     return code;
 }
@@ -157,8 +164,9 @@ const struct command command_run_handler = {
     .about =
         "Runs the handler of CLASS once, with ARGS (a JSON array, [] by default, - reads it from standard input),\n"
         "and prints what it says, its progress, its result, the tasks that follow from it, and what would become of\n"
-        "its task. Nothing is pushed or kept, and no node is asked. Without -c, --plugin or --program the plugins\n"
-        "that a worker would load are looked through.\n"
+        "its task. Nothing is pushed or kept, and no node is asked. Without --plugin or --program the class is what\n"
+        "the configuration says, which is looked for as by every command; without one the plugins that a worker\n"
+        "would load are looked through.\n"
         "\n"
         "It runs where a worker would run it: in a thread, in a process of its own, or as a program. What a worker\n"
         "enforces is enforced here: time limits, the grace, and the end of its lock. With --in-process it runs in a\n"

@@ -315,7 +315,9 @@ static int run(int argc, char **argv)
     struct command_line line;
     if (!command_line_read(&line, &command_top, argc, argv, &top))
         return line.exit_code;
-    int code = console_open(&top.console, &command_top, ORIGIN_NEEDS_QUEUE, true);
+    int code = console_configure(&top.console, &command_top, ORIGIN_NEEDS_QUEUE);
+    if (code == EXIT_CODE_OK) /* what its keys change its screen names */
+        code = console_connect(&top.console, true);
     if (code == EXIT_CODE_OK) {
         top.has_colour = table_has_colour(stdout);
         top.nodes = top_nodes_start(top.console.config, top.interval_ns > NS_PER_S ? top.interval_ns : NS_PER_S);

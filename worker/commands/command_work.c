@@ -364,6 +364,7 @@ static int run(int argc, char **argv)
     if (command.processes > 0 && command.max_tasks > 0)
         return command_misused(&command_work, "--max-tasks counts in one process: leave it out with --processes");
     bool is_new = command.origin.is_local && command.origin.path == NULL;
+    command.origin.changes = true;
     int code = is_new ? local_start(&command) : origin_find(&command.origin, &command_work, ORIGIN_NEEDS_LOCKS);
     if (code == EXIT_CODE_OK) {
         command.worker.max_tasks = (uint64_t)command.max_tasks;

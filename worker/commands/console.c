@@ -112,6 +112,8 @@ bool console_time(struct console *console)
 int console_connect(struct console *console, bool changes)
 {
     struct error error = ERROR_NONE;
+    if (console->origin.kind == ORIGIN_DEFAULT)
+        origin_tell(&console->origin, console->command);
     log_set_level(LOG_NOTHING); /* instead of what connections log, the command has its own words */
     console->client = node_client_open(&(struct node_client_options){.node = &console->config->queue_node,
                                                                      .client_name = "holdfast-console",
@@ -137,6 +139,7 @@ int console_configure(struct console *console, const struct command *command, en
 
 int console_open(struct console *console, const struct command *command, enum origin_needs needs, bool changes)
 {
+    console->origin.changes |= changes;
     int code = console_configure(console, command, needs);
     return code == EXIT_CODE_OK ? console_connect(console, changes) : code;
 }

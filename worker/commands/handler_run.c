@@ -206,8 +206,9 @@ static struct config *config_of(const struct handler_run_request *request, struc
 {
     struct buffer text = {0};
     struct config *config = NULL;
-    if (request->config_path != NULL)
-        return config_read(request->config_path, findings);
+    const char *path = origin_path(&request->origin);
+    if (path != NULL)
+        return config_read(path, findings);
     if (config_write(request, &text, findings))
         config = config_read_written(&text, findings);
     buffer_fini(&text);
@@ -390,6 +391,16 @@ static void handlers_load(struct handler_run *run)
     plugins_add_programs(run->plugins, NULL, run->config, findings);
 }
 
+/* One that a worker refuses would only be retried here; what else keeps it from starting is the run's to tell. */
+static bool program_check(const char *program)
+{
+    struct error error = ERROR_NONE;
+    int fd = program_file_open(program, &error), failure = errno;
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0 || failure != EPERM || (command_complain(&command_run_handler, "%s", error.text), false);
+}
+
 /* What is wrong with handlers of other classes is no concern of this run. */
 static const struct plugin_handler *handler_find(struct handler_run *run)
 {
@@ -398,7 +409,7 @@ static const struct plugin_handler *handler_find(struct handler_run *run)
     handlers_load(run);
     const struct plugin_handler *handler = plugins_find(run->plugins, class_name);
     if (handler != NULL)
-        return handler;
+        return handler->program == NULL || program_check(handler->program[0]) ? handler : NULL;
     struct suggestion suggestion = suggestion_for(class_name);
     for (size_t i = 0; i < plugins_handler_count(run->plugins); i++)
         suggestion_offer(&suggestion, plugins_handler_at(run->plugins, i)->class_name);

@@ -20,6 +20,7 @@
 #include "base/buffer.h"
 #include "base/loop.h"
 #include "worker/locks/task_resources.h"
+#include "worker/commands/origin.h"
 #include "worker/commands/pretended_lock.h"
 #include "worker/config/config.h"
 #include "worker/print/exit_code.h"
@@ -35,8 +36,9 @@ enum { HANDLER_RUN_SETTINGS_MAX = 64 };
 /* What the command line wants. The texts stay the caller's. */
 struct handler_run_request {
     const char *class_name;
-    struct text_span args;                      /* a JSON array */
-    const char *config_path, *plugin, *program; /* at most one of them; none: the plugins that are usual */
+    struct text_span args;        /* a JSON array */
+    struct origin origin;         /* the caller finds its file, and closes it */
+    const char *plugin, *program; /* instead of a configuration; without any of them the usual plugins are taken */
     struct option_texts resources;
     int64_t fence;                                           /* the token of its lock */
     int64_t lose_after_ns, danger_after_ns, cancel_after_ns; /* -1 = never */

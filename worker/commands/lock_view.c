@@ -204,6 +204,7 @@ static int console_begin(struct lock_view *view)
 {
     struct console *console = view->console;
     console->origin.takes_lock_nodes = true;
+    console->origin.changes = view->changes;
     int code = console_configure(console, view->command, ORIGIN_NEEDS_LOCKS);
     if (code != EXIT_CODE_OK)
         return code;

@@ -18,6 +18,7 @@
 
 #define PORT_DEFAULT REDIS_PORT_DEFAULT
 #define HOST_DEFAULT "127.0.0.1"
+#define HERE         "./holdfast.conf"
 
 #define AT(member) offsetof(struct origin, member)
 const struct option_row origin_options[] = {
@@ -90,7 +91,7 @@ void origin_places(const struct origin_surroundings *surroundings, char *places[
     if (is_set(surroundings->holdfast_config))
         places[count++] = memory_text(surroundings->holdfast_config);
     if (surroundings->is_trusting)
-        places[count++] = memory_text("./holdfast.conf");
+        places[count++] = memory_text(HERE);
     /* Its specification has paths that are not absolute ignored. */
     if (surroundings->xdg_config_home != NULL && surroundings->xdg_config_home[0] == '/')
         places[count++] = path_of(surroundings->xdg_config_home, "holdfast/holdfast.conf");
@@ -119,6 +120,13 @@ static bool file_is_missing(const char *path)
     return lstat(path, &facts) != 0 && (errno == ENOENT || errno == ENOTDIR);
 }
 
+static bool is_same_file(const char *path, const char *other)
+{
+    struct stat facts, others;
+    return stat(path, &facts) == 0 && stat(other, &others) == 0 && facts.st_dev == others.st_dev &&
+           facts.st_ino == others.st_ino;
+}
+
 /* A file that the environment names is meant, so it counts as there. */
 static void file_find(struct origin *origin)
 {
@@ -136,6 +144,8 @@ static void file_find(struct origin *origin)
             free(places[i]);
     }
     origin->kind = origin->found != NULL ? ORIGIN_FOUND : ORIGIN_DEFAULT;
+    origin->is_passed_over = !surroundings.is_trusting && !origin->is_of_environment && !file_is_missing(HERE) &&
+                             (origin->found == NULL || !is_same_file(origin->found, HERE));
 }
 
 static bool names_node(const struct origin *origin)
@@ -146,16 +156,46 @@ static bool names_node(const struct origin *origin)
            origin->tls_server_name != NULL || origin->has_database;
 }
 
-static int nothing_found(const struct origin *origin, const struct command *command)
+static int nothing_found(const struct origin *origin, const struct command *command, enum origin_needs needs)
 {
-    fprintf(stderr,
-            "holdfast %s: there is no configuration: neither -c FILE nor $HOLDFAST_CONFIG names one, and there is no "
-            "./holdfast.conf%s, $XDG_CONFIG_HOME/holdfast/holdfast.conf or /etc/holdfast/holdfast.conf%s\n"
-            "To try it, `holdfast work --local` starts nodes of its own; `holdfast config --sample` prints a "
-            "configuration to begin with.\n",
-            command->name, looks_here() ? "" : " (root and services do not look for it)",
-            origin->takes_lock_nodes ? "; neither --node nor $HOLDFAST_LOCK_NODES names lock nodes" : "");
+    fprintf(
+        stderr,
+        "holdfast %s: there is no configuration: neither -c FILE nor $HOLDFAST_CONFIG names one, and there is no " HERE
+        "%s, $XDG_CONFIG_HOME/holdfast/holdfast.conf or /etc/holdfast/holdfast.conf%s\n"
+        "To try it, `holdfast work --local` starts nodes of its own; `holdfast config --sample` prints a "
+        "configuration to begin with.\n",
+        command->name, looks_here() ? "" : " (root and services do not look for it)",
+        origin->takes_lock_nodes      ? "; neither --node nor $HOLDFAST_LOCK_NODES names lock nodes"
+        : needs == ORIGIN_NEEDS_QUEUE ? "; --host NAME names the queue node too"
+                                      : "");
     return EXIT_CODE_USAGE;
+}
+
+/* Who stands beside a configuration means it, and what is changed elsewhere is not noticed. */
+static int passed_over(const struct origin *origin, const struct command *command, enum origin_needs needs)
+{
+    char quoted[LOG_QUOTE_MAX];
+    const char *found = origin->found != NULL ? log_quote(origin->found, quoted) : NULL;
+    command_complain(command,
+                     HERE " was not read, because root and services do not read what others may have put there, and "
+                          "nothing is done without it: give -c " HERE "%s%s%s",
+                     found != NULL ? ", or -c " : "", found != NULL ? found : "",
+                     origin->takes_lock_nodes      ? ", or --node with all lock nodes"
+                     : needs == ORIGIN_NEEDS_QUEUE ? ", or --host with the queue node"
+                                                   : "");
+    return EXIT_CODE_USAGE;
+}
+
+static int found_check(struct origin *origin, const struct command *command, enum origin_needs needs)
+{
+    bool is_default = origin->kind == ORIGIN_DEFAULT;
+    if (origin->is_passed_over && (origin->changes || (is_default && needs == ORIGIN_NEEDS_LOCKS)))
+        return passed_over(origin, command, needs);
+    if (is_default && needs != ORIGIN_NEEDS_NOTHING && (origin->changes || needs == ORIGIN_NEEDS_LOCKS))
+        return nothing_found(origin, command, needs);
+    if (origin->is_verbose || (origin->is_passed_over && !is_default))
+        origin_tell(origin, command);
+    return EXIT_CODE_OK;
 }
 
 static int local_find(struct origin *origin, const struct command *command)
@@ -275,10 +315,7 @@ int origin_find(struct origin *origin, const struct command *command, enum origi
         origin->kind = ORIGIN_OPTIONS;
     else
         file_find(origin);
-    if (origin->is_verbose)
-        origin_tell(origin, command);
-    return origin->kind == ORIGIN_DEFAULT && needs == ORIGIN_NEEDS_LOCKS ? nothing_found(origin, command)
-                                                                         : EXIT_CODE_OK;
+    return found_check(origin, command, needs);
 }
 
 const char *origin_path(const struct origin *origin)
@@ -295,16 +332,17 @@ void origin_tell(struct origin *origin, const struct command *command)
     origin->is_told = true;
     fprintf(stderr, "holdfast %s: ", command->name);
     if (origin_path(origin) != NULL)
-        fprintf(stderr, "the configuration is %s%s\n", log_quote(origin_path(origin), quoted),
+        fprintf(stderr, "the configuration is %s%s", log_quote(origin_path(origin), quoted),
                 origin->kind != ORIGIN_FOUND ? ""
                 : origin->is_of_environment  ? ", named by $HOLDFAST_CONFIG"
                                              : ", found because no -c FILE names another");
     else if (origin->kind == ORIGIN_OPTIONS)
-        fprintf(stderr, "%s name the %s; no configuration was looked for\n",
+        fprintf(stderr, "%s name the %s; no configuration was looked for",
                 origin->listed != NULL ? "$HOLDFAST_LOCK_NODES" : "the options",
                 origin->takes_lock_nodes ? "lock nodes" : "queue node");
     else
-        fprintf(stderr, "no configuration was found; the queue node is " HOST_DEFAULT ":%d\n", PORT_DEFAULT);
+        fprintf(stderr, "no configuration was found; the queue node is " HOST_DEFAULT ":%d", PORT_DEFAULT);
+    fputs(origin->is_passed_over ? "; " HERE " was not read: root and services name it with -c\n" : "\n", stderr);
 }
 
 /* --- what it says ------------------------------------------------------------------------------------------------- */

@@ -10,8 +10,9 @@
  * fleet), $HOLDFAST_LOCK_NODES for a command that takes lock nodes, else the first of these files that is there:
  * $HOLDFAST_CONFIG, ./holdfast.conf, $XDG_CONFIG_HOME/holdfast/holdfast.conf, /etc/holdfast/holdfast.conf. Root and
  * services do not look at ./holdfast.conf, which others may have put there. A file that is there and cannot be read, or
- * is wrong, ends the command; the next one is not tried. Where there is none, a command that needs nothing but the
- * queue node takes 127.0.0.1:6379. */
+ * is wrong, ends the command; the next one is not tried. Where there is none, a command that only reads from the queue
+ * node takes 127.0.0.1:6379, and says so. A command that changes something takes nothing in place of a file: neither
+ * that address, nor another file where ./holdfast.conf is passed over. */
 #ifndef WORKER_ORIGIN_H
 #define WORKER_ORIGIN_H
 
@@ -32,8 +33,9 @@ enum origin_kind {
 };
 
 enum origin_needs {
-    ORIGIN_NEEDS_QUEUE, /* the queue node will do */
-    ORIGIN_NEEDS_LOCKS, /* lock nodes too, or what else only a configuration says */
+    ORIGIN_NEEDS_NOTHING, /* what a file says counts; without one the defaults will do */
+    ORIGIN_NEEDS_QUEUE,   /* the queue node will do */
+    ORIGIN_NEEDS_LOCKS,   /* lock nodes too, or what else only a configuration says */
 };
 
 struct origin {
@@ -47,6 +49,7 @@ struct origin {
     bool has_port, has_database;
     int64_t node_timeout_ns; /* 0 = not given */
     bool takes_lock_nodes;   /* of the command: $HOLDFAST_LOCK_NODES counts */
+    bool changes;            /* of the command: more than reading */
     struct option_texts lock_nodes;
     /* From origin_open on. */
     enum origin_kind kind;
@@ -55,6 +58,7 @@ struct origin {
     char *secrets[REDLOCK_NODES_MAX + 1]; /* addresses with passwords, which are hidden where `ps` looks */
     size_t secret_count;
     bool is_of_environment;
+    bool is_passed_over; /* ./holdfast.conf, which is there and is not `found` */
     bool is_told;
 };
 
