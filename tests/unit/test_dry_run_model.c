@@ -123,7 +123,7 @@ TEST(every_kind_of_hold_waits_as_it_does_in_a_simulation)
         struct model_service service = service_of(&nature);
         for (double full = 0.3; full < 0.85; full += 0.25) {
             double rate = full / 0.0056;
-            assert_near(model_resource(&service, rate).wait, simulate_resource(&nature, rate, 1000000), 0.05);
+            assert_near(model_resource(&service, rate).wait, simulate_resource(&nature, rate, 200000), 0.05);
         }
     }
 }
@@ -138,8 +138,8 @@ TEST(who_waits_alone_may_have_another_turn_over)
         struct nature nature = {holds[i], &latency, &turn, &lone};
         struct model_service service = service_of(&nature);
         for (double full = 0.2; full < 0.85; full += 0.2)
-            assert_near(model_resource(&service, full / 0.0053).wait,
-                        simulate_resource(&nature, full / 0.0053, 1000000), 0.05);
+            assert_near(model_resource(&service, full / 0.0053).wait, simulate_resource(&nature, full / 0.0053, 200000),
+                        0.05);
     }
 }
 
@@ -176,11 +176,11 @@ TEST(runners_wait_as_in_a_simulation)
     for (unsigned servers = 1; servers <= 16; servers *= 4) {
         double rate = 0.8 * servers / 0.005;
         double exact = model_runners(servers, moments(&exponential), rate).wait;
-        assert_near(exact, simulate_runners(servers, &exponential, rate, 2000000), 0.05);
-        assert_near(model_runners(servers, moments(&fixed), rate).wait, simulate_runners(servers, &fixed, rate, 500000),
+        assert_near(exact, simulate_runners(servers, &exponential, rate, 1000000), 0.05);
+        assert_near(model_runners(servers, moments(&fixed), rate).wait, simulate_runners(servers, &fixed, rate, 100000),
                     0.15);
         assert_near(model_runners(servers, moments(&lognormal), rate).wait,
-                    simulate_runners(servers, &lognormal, rate, 1000000), 0.25);
+                    simulate_runners(servers, &lognormal, rate, 200000), 0.25);
     }
 }
 

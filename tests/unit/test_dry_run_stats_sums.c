@@ -1,5 +1,7 @@
-/* What the statistics sums up: what processes and nodes say of themselves, the lines of the series, the display, a
- * million resources; and that the model stands beside what was measured. */
+/* What the statistics sums up: what processes and nodes say of themselves, the lines of the series, the display, more
+ * resources than it tells apart; and that the model stands beside what was measured. */
+#include "worker/dry_run/count/stats_private.h"
+
 #include "tests/unit/stats_fixture.h"
 
 /* --- processes and nodes ------------------------------------------------------------------------------------------ */
@@ -171,16 +173,20 @@ TEST(many_tasks_and_resources_are_told_apart)
         assert_int_equal(result.resources[i].held, 2);
 }
 
-TEST(a_million_resources_take_bounded_memory_and_the_greatest_are_reported)
+/* The table of a million ends by the same rule, which a smaller one shows sooner. */
+TEST(more_resources_than_are_told_apart_take_bounded_memory_and_the_greatest_are_reported)
 {
+    enum { TOLD_APART = 30000, GREATEST = 17777 };
     plan.popularity.count = DRY_RUN_RESOURCES_MAX;
     stats_destroy(stats);
     begin(0);
-    for (unsigned i = 0; i < DRY_RUN_RESOURCES_MAX + 10; i++) {
+    assert_int_equal(stats->resources.limit, DRY_RUN_RESOURCES_MAX);
+    stats->resources.limit = TOLD_APART;
+    for (unsigned i = 0; i < TOLD_APART + 10; i++) {
         char jid[16], name[16];
         snprintf(jid, sizeof jid, "%u", i);
         snprintf(name, sizeof name, "r%u", i);
-        unsigned times = i == 777777 ? 40 : 1;
+        unsigned times = i == GREATEST ? 40 : 1;
         for (unsigned j = 0; j < times; j++) {
             push(jid, name, i / 1000.0);
             done(jid, name, i / 1000.0, i / 1000.0 + 1, i / 1000.0 + 2);
@@ -188,11 +194,12 @@ TEST(a_million_resources_take_bounded_memory_and_the_greatest_are_reported)
     }
     finish(2000, 2000);
     assert_int_equal(result.resource_count, RESULT_RESOURCES_MAX);
-    assert_int_equal(result.resources_left_out, DRY_RUN_RESOURCES_MAX - RESULT_RESOURCES_MAX);
-    assert_string_equal(result.resources[0].name, "r777777");
+    assert_int_equal(result.resources_left_out, TOLD_APART - RESULT_RESOURCES_MAX);
+    assert_int_equal(stats->resources.count, TOLD_APART);
+    assert_string_equal(result.resources[0].name, "r17777");
     assert_int_equal(result.resources[0].arrived, 40);
     assert_near(result.resources[0].wait_p50, 0.001, ROUNDED);
-    assert_int_equal(result.ended, DRY_RUN_RESOURCES_MAX + 10 + 39);
+    assert_int_equal(result.ended, TOLD_APART + 10 + 39);
 }
 
 /* --- beside the model --------------------------------------------------------------------------------------------- */
