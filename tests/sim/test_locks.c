@@ -47,7 +47,6 @@ static const char *const expected[] = {"acquired",
                                        "hang",
                                        "slow",
                                        "forget",
-                                       "older memory",
                                        "evict",
                                        "full",
                                        "step",
@@ -57,7 +56,6 @@ static const char *const expected[] = {"acquired",
                                        "stop",
                                        "frozen host",
                                        "both pause",
-                                       "moved address",
                                        NULL};
 
 /* A third of what is usual, and three times that, or what is five standard deviations away in 400 schedules, if that

@@ -241,6 +241,15 @@ static uint64_t times_of(const struct result *sum, const char *name)
     return 0;
 }
 
+/* Names that are expected; with a sum, only those that happened. */
+static unsigned expected_count(const struct play *of, const struct result *sum)
+{
+    unsigned found = 0;
+    for (const char *const *name = of->expected; name != NULL && *name != NULL; name++)
+        found += sum == NULL || times_of(sum, *name) > 0;
+    return found;
+}
+
 static uint64_t expectations_check(const struct play *of, const struct result *sum, uint64_t played)
 {
     uint64_t broken = 0;
@@ -263,9 +272,10 @@ static uint64_t expectations_check(const struct play *of, const struct result *s
 
 static void sum_print(const struct play *of, const struct result *sum, uint64_t seed, uint64_t played, double seconds)
 {
-    printf("simulated %s: %llu schedules from seed %llu on, %.0f virtual seconds, %.1f a second\n", of->name,
-           (unsigned long long)played, (unsigned long long)seed, (double)sum->lasted_ns / 1e9,
-           (double)played / (seconds > 0 ? seconds : 1));
+    printf("simulated %s: %llu schedules from seed %llu on with %u of %u kinds of trouble and what comes of it, %.0f "
+           "virtual seconds, %.1f a second\n",
+           of->name, (unsigned long long)played, (unsigned long long)seed, expected_count(of, sum),
+           expected_count(of, NULL), (double)sum->lasted_ns / 1e9, (double)played / (seconds > 0 ? seconds : 1));
     for (unsigned i = 0; i < PLAY_COUNTERS_MAX && sum->counters[i].name != NULL; i++)
         printf("  %-36s %12llu\n", sum->counters[i].name, (unsigned long long)sum->counters[i].times);
     fflush(stdout);
