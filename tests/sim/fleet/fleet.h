@@ -131,7 +131,12 @@ enum fleet_peace {
 };
 
 /* In what the configurations of the workers differ, so that locks would not keep their tasks apart. */
-enum fleet_terms { TERMS_ARE_THE_SAME, TERMS_OF_ANOTHER_PREFIX, TERMS_OF_ANOTHER_TEMPLATE };
+enum fleet_terms {
+    TERMS_ARE_THE_SAME,
+    TERMS_OF_ANOTHER_PREFIX,
+    TERMS_OF_ANOTHER_TEMPLATE,
+    TERMS_OF_ANOTHER_NODE /* each has a single one, and the other is none of `nodes` */
+};
 
 struct fleet {
     struct chance chance; /* for the parameters of the schedule; the world has another */

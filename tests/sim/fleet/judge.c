@@ -132,8 +132,8 @@ static bool was_recovered(pid_t pid)
     return false;
 }
 
-/* Locks of one prefix exclude nothing of another; of one class some tasks lock what others do not. A worker that others
- * took for dead may run on until it learns of it, and a queue node that forgot does not know who serves. */
+/* Locks of one prefix, or node, exclude nothing of another; of one class some tasks lock what others do not. A worker
+ * that others took for dead may run on until it learns of it, and a queue node that forgot does not know who serves. */
 static void terms_check(const struct fleet_task *task, pid_t pid)
 {
     const struct fleet_worker *worker = fleet_worker_of(pid);
@@ -141,9 +141,9 @@ static void terms_check(const struct fleet_task *task, pid_t pid)
         return;
     for (unsigned i = 0; i < run_count; i++) {
         const struct run *run = &runs[i];
-        bool is_apart = fleet.terms == TERMS_OF_ANOTHER_PREFIX
-                            ? task->resource_count > 0 && run->task->resource_count > 0
-                            : task->kind == CLASS_WORK && run->task->kind == CLASS_WORK;
+        bool is_apart = fleet.terms == TERMS_OF_ANOTHER_TEMPLATE
+                            ? task->kind == CLASS_WORK && run->task->kind == CLASS_WORK
+                            : task->resource_count > 0 && run->task->resource_count > 0;
         if (goes_on(run) && !run->is_recovered && is_apart && run->has_other_terms != worker->has_other_terms)
             play_violated("terms", "%s begins in process %d while %s runs by other terms in %d", task->jid, (int)pid,
                           run->task->jid, (int)run->pid);

@@ -222,7 +222,7 @@ bool fleet_group_is_known(void)
     unsigned known = 0;
     for (unsigned i = 0; i < fleet.node_count; i++)
         known += table_find(&server_keyspace(fleet.nodes[i]->server)->keys, text_of("hf:lock:group")) != NULL;
-    return known >= fleet.node_count / 2 + 1;
+    return fleet.node_count == 1 || known >= fleet.node_count / 2 + 1;
 }
 
 /* A task waits for it, and too few are awake. */

@@ -37,7 +37,9 @@ static void group_main(void *argument)
 void fleet_group_make(void)
 {
     host = host_create("operator");
-    process_start(host, "operator", group_main, NULL);
+    fleet.is_made = fleet.node_count == 1;
+    if (!fleet.is_made)
+        process_start(host, "operator", group_main, NULL);
 }
 
 /* A majority has lost the group, so the markers of the others are of no use. */
@@ -69,6 +71,8 @@ static void heal_main(void *argument)
 /* Where no membership has a majority any more, nobody gets a lock before an operator helps. */
 void fleet_group_heal(void)
 {
+    if (fleet.node_count == 1)
+        return;
     play_count("helped by an operator", 1);
     process_start(host, "operator", heal_main, NULL);
 }

@@ -34,6 +34,10 @@ static void nodes_make(void)
     fleet.queue = node_create("queue");
     fleet_places_watch(fleet.queue);
     fleet.node_count = pick(2) == 0 ? 3 : 5;
+    if (fleet.terms == TERMS_OF_ANOTHER_NODE) {
+        fleet.node_count = 1;
+        node_create("lock21");
+    }
     for (unsigned i = 0; i < fleet.node_count; i++) {
         snprintf(names[i], sizeof names[i], "lock%u", i + 1);
         fleet.nodes[i] = node_create(names[i]);
@@ -186,8 +190,12 @@ static void terms_draw(uint64_t seed)
     fleet.max_tasks = chance_pick(&chance, 8) == 0 ? 1 + chance_pick(&chance, 20) : 0;
     if (fleet.has_no_locks)
         fleet.resource_count = 0;
-    if (!fleet.has_no_locks && !fleet.has_operators && fleet.limit == 1 && chance_pick(&chance, 6) == 0)
+    if (!fleet.has_no_locks && !fleet.has_operators && fleet.limit == 1 && chance_pick(&chance, 4) == 0)
         fleet.terms = 1 + chance_pick(&chance, TERMS_OF_ANOTHER_TEMPLATE);
+    /* A single node that forgets lets two hold one lock. */
+    bool keep_nodes = fleet.peace == PEACE_KILLS || fleet.peace == PEACE_OF_MIND;
+    if (fleet.terms != TERMS_ARE_THE_SAME && keep_nodes && chance_pick(&chance, 4) != 0)
+        fleet.terms = TERMS_OF_ANOTHER_NODE;
 }
 
 void fleet_plan(uint64_t seed)

@@ -94,8 +94,8 @@ unsigned fleet_locks_of(const struct fleet_task *task, bool has_other_terms)
 
 static void config_write(bool has_other_terms, struct buffer *out)
 {
-    static const char *const places[] = {NULL, "lock = { ", "class = \"work\"; "};
-    static const char *const more[] = {NULL, "prefix = \"other:\"; ", "resource = \"made\"; "};
+    static const char *const places[] = {NULL, "lock = { ", "class = \"work\"; ", "host = \"lock"};
+    static const char *const more[] = {NULL, "prefix = \"other:\"; ", "resource = \"made\"; ", "2"};
     const char *place = has_other_terms ? strstr(fleet.config, places[fleet.terms]) : fleet.config;
     size_t before = (size_t)(place - fleet.config) + (has_other_terms ? strlen(places[fleet.terms]) : 0);
     buffer_append(out, fleet.config, before);
@@ -151,6 +151,7 @@ static void start(struct fleet_worker *worker, void (*main)(void *argument))
     snprintf(name, sizeof name, "worker%u.%u", worker->number, ++worker->lives);
     worker->has_other_terms = fleet.terms != TERMS_ARE_THE_SAME && chance_pick(&fleet.chance, 2) == 0;
     play_count("workers with other terms", worker->has_other_terms);
+    play_count("workers with another lock node", worker->has_other_terms && fleet.terms == TERMS_OF_ANOTHER_NODE);
     worker->process = process_start(worker->host, name, main, worker);
 }
 
