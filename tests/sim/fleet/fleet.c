@@ -90,6 +90,7 @@ static void trouble_begin(void)
                                    .ttl_ns = fleet.ttl_ms * NS_PER_MS,
                                    .drift_ppb = DRIFT_PPB,
                                    .is_wild = fleet.is_wild,
+                                   .takes_majorities = fleet.loses_locks,
                                    .is_minor = fleet.is_minor,
                                    .kinds = fleet.peace == PEACE_OF_MIND  ? TROUBLE_OF_OPERATORS
                                             : fleet.peace == PEACE_KILLS  ? TROUBLE_OF_KILLS

@@ -164,6 +164,7 @@ struct fleet {
     bool is_made;                          /* the lock group */
     bool is_calm;                          /* the trouble has ended */
     bool is_wild, is_minor;                /* as in trouble.h */
+    bool loses_locks;                      /* its lock nodes are away while handlers run */
     struct instant calm_at, healthy_since; /* since when the queue node and one worker have had no trouble */
     bool was_killed, was_rolled_back;      /* anything, in this schedule */
     struct instant vanished_at;            /* the former queue node, as in node.h */

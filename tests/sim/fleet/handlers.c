@@ -49,6 +49,8 @@ static bool work(struct hf_job *job, const struct hf_host *host, const struct fl
     struct chance *chance = &process_current()->chance;
     bool is_slow = task != NULL && task->is_slow;
     int64_t left_ns = chance_below(chance, fleet.hold_ns) * (is_slow ? 2 : 1);
+    if (fleet.loses_locks)
+        left_ns = (left_ns + fleet.hold_ns) / 2;
     if (is_slow && task->kind == CLASS_HELD)
         left_ns = chance_below(chance, 2 * fleet.ttl_ms * NS_PER_MS);
     if (fleet.is_calm)

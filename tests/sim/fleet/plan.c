@@ -196,6 +196,12 @@ static void terms_draw(uint64_t seed)
     bool keep_nodes = fleet.peace == PEACE_KILLS || fleet.peace == PEACE_OF_MIND;
     if (fleet.terms != TERMS_ARE_THE_SAME && keep_nodes && chance_pick(&chance, 4) != 0)
         fleet.terms = TERMS_OF_ANOTHER_NODE;
+    fleet.loses_locks = !fleet.has_no_locks && fleet.peace == PEACE_NONE && !fleet.is_minor && !fleet.is_wild &&
+                        chance_pick(&chance, 2) == 0;
+    if (fleet.loses_locks) { /* short locks, and handlers that outlive them */
+        fleet.ttl_ms = chance_between(&chance, 1000, 1500);
+        fleet.hold_ns = chance_between(&chance, 3, 8) * fleet.ttl_ms * NS_PER_MS;
+    }
 }
 
 void fleet_plan(uint64_t seed)

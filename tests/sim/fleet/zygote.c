@@ -519,7 +519,9 @@ static struct instant overdue_kill(struct zygote_world *zygote)
             continue;
         if (child->program != NULL)
             program_overdue(child->program, now);
-        play_count("killed at the end of its time", 1);
+        const struct run_entry *entry = run_table_entry(zygote->run_table, verdict.run_entry);
+        bool is_lockless = atomic_load(&entry->is_locked) && atomic_load(&entry->validity.until) <= now.ns;
+        play_count(is_lockless ? "lost its lock" : "killed at the end of its time", 1);
         child->report.end.killed_run = verdict.run;
         child->report.end.killed_run_entry = verdict.run_entry;
         child_kill(child, SIGKILL);

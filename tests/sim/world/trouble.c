@@ -60,6 +60,7 @@ struct move {
     int64_t for_ns;
     unsigned victim, other;
     bool is_on, both_ways, is_behind; /* PAUSE: its path is */
+    bool is_wide;                     /* HANG: at a majority */
     struct instant since;
     struct process *process; /* FREEZE */
     struct node *node;       /* that was chosen when it began */
@@ -273,6 +274,16 @@ static void node_trouble_ends(struct move *move, struct node *node)
     }
 }
 
+static void nodes_trouble(struct move *move, bool begins)
+{
+    unsigned count = move->is_wide ? trouble.scene->node_count - trouble.minority : 1;
+    for (unsigned i = 0; i < count; i++)
+        if (begins)
+            node_trouble(move, node_at(move->victim + i));
+        else
+            node_trouble_ends(move, node_at(move->victim + i));
+}
+
 static void clock_set_right(struct node *node)
 {
     if (node->stepped_ns == 0)
@@ -470,7 +481,7 @@ static void move_act(struct move *move)
             trouble.scene->operate(&move->chance);
         return;
     default:
-        node_trouble(move, node_at(move->victim));
+        nodes_trouble(move, true);
         return;
     }
 }
@@ -542,7 +553,7 @@ static void move_undo(struct move *move)
     case HANG:
     case SLOW:
     case FULL:
-        node_trouble_ends(move, node_at(move->victim));
+        nodes_trouble(move, false);
         return;
     default:
         return;
@@ -562,6 +573,7 @@ static void move_begins(struct world_event *event)
     world_tell("%s, of %u and %u, for %.3f s", kind_names[move->kind], move->victim, move->other,
                (double)move->for_ns / 1e9);
     play_count(kind_names[move->kind], 1);
+    play_count("a majority is away", move->is_wide);
     move->is_on = true;
     move->since = world_time();
     world_at(&move->end, instant_after(world_time(), move->for_ns));
@@ -588,6 +600,8 @@ static void move_draw(struct move *move, struct chance *chance, unsigned kinds, 
     do
         move->kind = (enum kind)chance_pick(chance, KINDS);
     while ((kinds & 1u << move->kind) == 0);
+    if (trouble.scene->takes_majorities && chance_pick(chance, 4) == 0)
+        move->kind = HANG;
     move->chance = (struct chance){.state = chance_next(chance)};
     move->for_ns = chance_scale(chance, DOWN_MIN_NS, trouble.scene->longest_ns);
     if (move->kind == LOSE && chance_pick(chance, 4) != 0) /* most is sent in the beginning */
@@ -601,6 +615,9 @@ static void move_draw(struct move *move, struct chance *chance, unsigned kinds, 
     if (stands_still && trouble.scene->ttl_ns > 0 && trouble.scene->kinds == TROUBLE_OF_ALL_KINDS &&
         chance_pick(chance, 3) == 0)
         move->for_ns = chance_between(chance, trouble.scene->ttl_ns / 2, 2 * trouble.scene->ttl_ns);
+    move->is_wide = move->kind == HANG && trouble.scene->takes_majorities;
+    if (move->is_wide)
+        move->for_ns = chance_between(chance, trouble.scene->ttl_ns, 2 * trouble.scene->ttl_ns);
     move->victim = (unsigned)chance_pick(chance, 1 << 16);
     move->other = (unsigned)chance_pick(chance, 1 << 16);
     move->both_ways = chance_pick(chance, 2) == 0;
@@ -640,9 +657,11 @@ void trouble_draw(const struct trouble_scene *scene, struct chance *chance, int6
         kinds = 1u << KILL | 1u << PAUSE | 1u << CUT | 1u << LATE | 1u << QUEUE | 1u << LOSE;
     if (scene->kinds == TROUBLE_OF_OPERATORS)
         kinds = 1u << OPERATE;
+    if (scene->takes_majorities)
+        kinds |= 1u << HANG | 1u << QUEUE;
     if (kinds == 0)
         return;
-    trouble.count = (unsigned)chance_scale(chance, 1, MOVES_MAX);
+    trouble.count = (unsigned)chance_scale(chance, scene->takes_majorities ? MOVES_MAX / 8 : 1, MOVES_MAX);
     for (unsigned i = 0; i < trouble.count; i++)
         move_draw(&trouble.moves[i], chance, kinds, for_ns);
 }

@@ -42,6 +42,7 @@ struct trouble_scene {
     void (*move)(unsigned node);
     void (*move_end)(unsigned node);
     bool is_wild;
+    bool takes_majorities;           /* nodes hang together, for longer than a lock lives */
     bool freezes;                    /* hosts are suspended, alone or with a node */
     bool keeps_memory, keeps_clocks; /* no server loses data; no clock jumps */
     /* Clocks of nodes show different times, so tokens stay in order only where a majority of the other nodes can be
