@@ -203,6 +203,28 @@ TEST(test_membership_is_all_but_self_and_run)
     assert_false(marker_same_membership(&base, &other));
 }
 
+/* One step of a membership changes places, and counts each. */
+TEST(test_what_follows_a_membership)
+{
+    struct marker before = parse(GOOD), after;
+    assert_true(marker_follows(&before, &before));
+    after = parse("3 group=5f2a90c41b7d3e88 generation=4 max_ttl_ms=60000 places=0a1b2c3d,11111111,9f8e7d6c "
+                  "self=9f8e7d6c run=-");
+    assert_true(marker_follows(&after, &before));
+    assert_false(marker_follows(&before, &after));
+    after.generation++;
+    assert_false(marker_follows(&after, &before));
+    after = before;
+    after.group[0] = '0';
+    assert_false(marker_follows(&after, &before));
+    after = before;
+    after.max_ttl_ms++;
+    assert_false(marker_follows(&after, &before));
+    after = before;
+    after.place_count = 5;
+    assert_false(marker_follows(&after, &before));
+}
+
 TEST(test_a_vacant_place_is_nobodys)
 {
     struct marker marker = parse(GOOD);
