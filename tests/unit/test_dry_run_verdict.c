@@ -437,6 +437,11 @@ TEST(too_few_tasks_tell_nothing)
     judge();
     assert_int_equal(result.bottleneck, RESULT_UNKNOWN);
     assert_contains(result.answer, "Too little to judge by: 99 tasks got a lock in 20.0 s");
+    assert_contains(result.answer, "or push more");
+    result.plan.kind = DRY_RUN_SHADOW;
+    judge();
+    assert_contains(result.answer, "a shadow sees only tasks that are there when it looks");
+    assert_lacks(result.answer, "push more");
     assert_int_equal(result.advice_count, 0);
     assert_true(result.headroom == 0);
     assert_false(result.expected.is_known);

@@ -253,9 +253,10 @@ static void faults_say(struct result *result, unsigned done)
 
 static void little_say(struct result *result)
 {
-    ANSWER("Too little to judge by: %s task%s got a lock in %s that were measured. Let it run longer, or push "
-           "more.",
-           SAY_COUNT(result->wait.count), human_plural((int64_t)result->wait.count), SAY_TIME(result->measured_for));
+    ANSWER("Too little to judge by: %s task%s got a lock in %s that were measured. Let it run longer%s.",
+           SAY_COUNT(result->wait.count), human_plural((int64_t)result->wait.count), SAY_TIME(result->measured_for),
+           result->plan.kind == DRY_RUN_REHEARSAL ? ", or push more"
+                                                  : ": a shadow sees only tasks that are there when it looks");
 }
 
 static void resource_say(const struct verdict *verdict)
