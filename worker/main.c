@@ -1,10 +1,12 @@
 #include <signal.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/fault.h"
 #include "queue/scripts.h"
 #include "redlock/scripts.h"
 #include "worker/commands/command.h"
+#include "worker/first_process.h"
 #include "worker/plugin/plugin_vetting.h"
 #include "worker/print/version.h"
 
@@ -39,6 +41,8 @@ static void fault_names_read(void) {}
 int main(int argc, char **argv)
 {
     signal(SIGCHLD, SIG_DFL); /* who started it may have left it ignored: then nobody learns how children end */
+    if (getpid() == 1)
+        first_process_become();
     if (argc > 1 && strcmp(argv[1], PLUGIN_VETTING_ARGUMENT) == 0)
         plugin_vetting_serve(argc - 2, argv + 2);
     fault_names_read();
