@@ -58,6 +58,8 @@ TEST(signals_are_crashes)
     assert_int_equal(verdict(&(struct program_end){.wait_status = SIGSEGV}), HF_FAIL);
     assert_string_equal(failure.error_class, "HF::Crashed");
     assert_string_equal(failure.message, "it was killed by signal 11 (Segmentation fault)");
+    assert_int_equal(verdict(&(struct program_end){.wait_status = SIGABRT, .memory_limit = 256 << 20}), HF_FAIL);
+    assert_string_equal(failure.message, "it was killed by signal 6 (Aborted); its memory_limit is 256MiB");
     verdict(&(struct program_end){.wait_status = SIGKILL});
     assert_string_equal(failure.message, "it was killed by signal 9 (Killed); the kernel does so when memory is short");
     assert_int_equal(verdict(&(struct program_end){.wait_status = SIGTERM}), HF_FAIL);

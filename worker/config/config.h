@@ -227,7 +227,7 @@ struct config_class {
     int64_t timeout_ns, grace_ns; /* 0 = the handler decides */
     unsigned tasks_per_process;   /* 0 = any number */
     int64_t memory_per_process;   /* bytes above which a process is replaced; 0 = any */
-    int64_t memory_limit;         /* bytes, RLIMIT_AS; 0 = the worker's limit */
+    int64_t memory_limit;         /* bytes, RLIMIT_DATA; 0 = the worker's limit */
     unsigned open_files_limit;    /* 0 = the worker's limit */
     int64_t result_ttl_ns;        /* 0 = results are not kept */
 };

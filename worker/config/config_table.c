@@ -267,7 +267,9 @@ static const struct config_key config_class_keys[] = {
     {KEY("memory_per_process", CONFIG_SIZE, memory_per_process, "0", 0, 1024 * GIB), .example = "200MiB",
      .is_reloadable = true, .help = "A process that has more memory than this after a run is replaced. 0: any."},
     {KEY("memory_limit", CONFIG_SIZE, memory_limit, "0", 0, 1024 * GIB), .example = "1GiB", .is_reloadable = true,
-     .help = "The address space of its processes, at least 64 MiB. 0: the worker's limit."},
+     .help =
+         "The memory of each of its processes, at least 64 MiB: the private memory that it may write (RLIMIT_DATA). "
+         "0: the worker's limit."},
     {KEY("open_files_limit", CONFIG_COUNT, open_files_limit, "0", 0, 1048576), .is_reloadable = true,
      .help = "The file descriptors of its processes, at least 16. 0: the worker's limit."},
     {KEY("result_ttl", CONFIG_DURATION, result_ttl_ns, "24h", 0, DAYS(366)), .is_reloadable = true,

@@ -68,7 +68,7 @@ struct child_plan {
     const char *const *arguments, *const *environment;
     /* CHILD_PROGRAM: the run entry with its deadline. launcher_spawn sets the occupant. NULL = no deadline. */
     struct run_entry *run_entry;
-    int64_t memory_bytes; /* RLIMIT_AS; 0 = as the worker has */
+    int64_t memory_bytes; /* RLIMIT_DATA; 0 = as the worker has */
     int64_t open_files;   /* RLIMIT_NOFILE; 0 = as the worker has */
     bool is_quiet;        /* `spawned` is called for a failure only, which spares the loop a turn */
 };

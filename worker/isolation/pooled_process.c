@@ -523,7 +523,7 @@ static const char *kill_text(const struct pooled_process *process, const struct 
 int process_pool_verdict(struct isolated_run *run, uint64_t run_number, const struct run_table *run_table,
                          const struct child_exit *end, const char *complaint)
 {
-    char text[128];
+    char text[CHILD_END_TEXT_MAX];
     struct job_outcome *outcome = &run->job->outcome;
     job_outcome_clear(outcome);
     if (end->killed_run != 0) {
@@ -534,7 +534,7 @@ int process_pool_verdict(struct isolated_run *run, uint64_t run_number, const st
         failure_set(&outcome->failure, "HF::TimedOut", "it ran for longer than its class may, and was killed");
         return HF_FAIL;
     }
-    child_end_describe(end->wait_status, text, sizeof text);
+    child_end_describe(end->wait_status, run->rules->memory_limit, text);
     if (complaint[0] != '\0')
         failure_set(&outcome->failure, "HF::Crashed", "its process %s", complaint);
     else if (WIFEXITED(end->wait_status) && WEXITSTATUS(end->wait_status) == RUNNER_CUT_OFF)
@@ -549,12 +549,13 @@ static void exited(struct child *child, const struct child_exit *end)
 {
     struct pooled_process *process = list_owner(child, struct pooled_process, child);
     struct process_pool *pool = process->pool;
-    char ending[sizeof process->complaint];
+    char ending[RUNNER_REASON_MAX];
+    _Static_assert((int)RUNNER_REASON_MAX >= (int)CHILD_END_TEXT_MAX, "both fit");
     bool is_full = process->watch != NULL, is_open = true;
     while (is_full && is_open && process->complaint[0] == '\0')
         is_open = part_listen(process, &is_full);
     output_drain(process->output);
-    child_end_describe(end->wait_status, ending, sizeof ending);
+    child_end_describe(end->wait_status, process->kind->memory_limit, ending);
     if (end->killed_run != 0)
         snprintf(ending, sizeof ending, "%s", kill_text(process, end));
     else if (process->complaint[0] != '\0')

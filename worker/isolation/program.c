@@ -207,7 +207,8 @@ static void program_exited(struct child *child, const struct child_exit *end)
     struct program_end facts = {.wait_status = end->wait_status,
                                 .was_killed = end->killed_run != 0,
                                 .was_warned = program->was_warned,
-                                .asked = reason_of(program)};
+                                .asked = reason_of(program),
+                                .memory_limit = program->run->rules->memory_limit};
     facts.last_line = output_last(program->streams[STDERR], &facts.last_length);
     int code = program_verdict(&facts, &job->outcome.failure);
     program_end(program, refusal_heed(program, code));

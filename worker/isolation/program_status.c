@@ -7,6 +7,8 @@
 #include <sys/wait.h>
 #include <sysexits.h>
 
+#include "base/quantity.h"
+
 enum { STATUS_SNOOZE = 98, STATUS_DISCARD = 99, STATUS_NOT_EXECUTABLE = 126, STATUS_NOT_FOUND = 127 };
 
 struct meaning {
@@ -30,16 +32,18 @@ static const struct meaning meanings[] = {
     {0, HF_OK, "", NULL},
 };
 
-void child_end_describe(int wait_status, char *text, size_t size)
+void child_end_describe(int wait_status, int64_t memory_limit, char text[CHILD_END_TEXT_MAX])
 {
+    char limit[QUANTITY_TEXT_MAX];
     if (!WIFSIGNALED(wait_status)) {
-        snprintf(text, size, "exited with status %d", WEXITSTATUS(wait_status));
+        snprintf(text, CHILD_END_TEXT_MAX, "exited with status %d", WEXITSTATUS(wait_status));
         return;
     }
     int number = WTERMSIG(wait_status);
     const char *name = sigdescr_np(number);
-    snprintf(text, size, "was killed by signal %d (%s)%s", number, name != NULL ? name : "unknown",
-             number == SIGKILL ? "; the kernel does so when memory is short" : "");
+    snprintf(text, CHILD_END_TEXT_MAX, "was killed by signal %d (%s)%s%s%s", number, name != NULL ? name : "unknown",
+             number == SIGKILL ? "; the kernel does so when memory is short" : "",
+             memory_limit > 0 ? "; its memory_limit is " : "", memory_limit > 0 ? size_print(memory_limit, limit) : "");
 }
 
 static struct meaning meaning_of(int status)
@@ -79,8 +83,8 @@ static int signal_verdict(const struct program_end *end, struct failure *failure
         failure_clear(failure);
         return stop_code(end);
     }
-    char text[128];
-    child_end_describe(end->wait_status, text, sizeof text);
+    char text[CHILD_END_TEXT_MAX];
+    child_end_describe(end->wait_status, end->memory_limit, text);
     failure_set(failure, "HF::Crashed", "it %s", text);
     return HF_FAIL;
 }

@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "jobs/job.h"
 #include "worker/task/failure_outcome.h"
@@ -17,11 +18,14 @@ struct program_end {
     enum hf_cancel_reason asked; /* any other reason to stop; HF_NOT_CANCELLED = none */
     const char *last_line;       /* of its standard error; may lack a NUL */
     size_t last_length;
+    int64_t memory_limit; /* bytes; 0 = none */
 };
 
+enum { CHILD_END_TEXT_MAX = 192 };
+
 /* Writes for example "exited with status 3" or "was killed by signal 11 (Segmentation fault)"; `wait_status` as of
- * waitpid. */
-void child_end_describe(int wait_status, char *text, size_t size);
+ * waitpid. A signal may come of the memory limit (bytes, 0 = none), so that is named. */
+void child_end_describe(int wait_status, int64_t memory_limit, char text[CHILD_END_TEXT_MAX]);
 
 /* Returns an enum hf_code. For a failure or a burial, adds the reason to `failure`, unless the program gave one;
  * otherwise clears `failure`. */

@@ -425,7 +425,9 @@ static void zygote_children_tell(struct zygote_process *zygote)
 
 #define BARE __attribute__((no_sanitize("address", "undefined", "thread")))
 
-/* A sanitizer reserves so much address space that no limit would be high enough. */
+/* The limit is RLIMIT_DATA, private memory that can be written, and not RLIMIT_AS: runtimes (V8, Go, the JVM) reserve
+ * gigabytes of addresses that they cannot write yet. A sanitizer reserves so much that it can write that no limit would
+ * be high enough. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 static const bool runners_have_memory_limit = false;
 #elif defined(__has_feature)
@@ -499,7 +501,7 @@ BARE static void program_execute(const struct zygote_spawn *spawn)
 BARE static int program_become(void *context)
 {
     struct zygote_spawn *spawn = context;
-    if (child_settle(spawn) && limit_set(RLIMIT_AS, spawn->order->memory_bytes) && syscall(SYS_chdir, "/") == 0) {
+    if (child_settle(spawn) && limit_set(RLIMIT_DATA, spawn->order->memory_bytes) && syscall(SYS_chdir, "/") == 0) {
         syscall(SYS_umask, S_IRWXG | S_IRWXO);
         if (signals_unblock())
             program_execute(spawn);
@@ -536,7 +538,7 @@ static pid_t program_spawn(struct zygote_spawn *spawn)
 _Noreturn static void runner_become(const struct zygote_spawn *spawn)
 {
     int64_t memory = runners_have_memory_limit ? spawn->order->memory_bytes : 0;
-    if (!child_settle(spawn) || close_range(spawn->descriptor_count, ~0U, 0) != 0 || !limit_set(RLIMIT_AS, memory) ||
+    if (!child_settle(spawn) || close_range(spawn->descriptor_count, ~0U, 0) != 0 || !limit_set(RLIMIT_DATA, memory) ||
         !signals_unblock())
         _exit(EXIT_NOT_STARTED);
     prctl(PR_SET_NAME, "hf-runner");
