@@ -200,7 +200,7 @@ struct flow_step flow_claimed(struct flow *flow, const struct flow_task *task)
     invariant(flow->state == FLOW_CLAIMING);
     flow->task = *task;
     flow->has_task = true;
-    flow->lost_once = flow->claim_lost = flow->committed = flow->retried = false;
+    flow->lost_once = flow->claim_lost = flow->committed = flow->retried = flow->let_go = false;
     if (flow->stopping || task->comes_late)
         return give_back(flow);
     if (!task->is_valid)
@@ -318,14 +318,29 @@ struct flow_step flow_refused(struct flow *flow, enum flow_refusal refusal)
     return step;
 }
 
-/* What begins here may run to its end, whoever else has the task by then. */
-struct flow_step flow_guard(struct flow *flow, struct flow_step step, bool is_leased)
+struct flow_step flow_doubted(struct flow *flow)
 {
-    if (is_leased || !step.run || flow->committed)
-        return step;
+    bool lets_go = flow->state == FLOW_CONFIRMING && flow->task.wants_lock && !flow->let_go;
+    flow->let_go = flow->let_go || lets_go;
+    return (struct flow_step){.release = lets_go};
+}
+
+static struct flow_step hold_back(struct flow *flow, struct flow_step step)
+{
     flow->state = FLOW_CONFIRMING;
     step.run = false;
     step.confirm = true;
+    return step;
+}
+
+/* What begins here may run to its end, whoever else has the task by then. */
+struct flow_step flow_guard(struct flow *flow, struct flow_step step, bool is_leased)
+{
+    if (is_leased || flow->committed)
+        return step;
+    if (step.run)
+        step = hold_back(flow, step);
+    step.release |= flow_doubted(flow).release;
     return step;
 }
 
@@ -333,7 +348,11 @@ struct flow_step flow_renewed(struct flow *flow)
 {
     if (flow->state != FLOW_CONFIRMING || flow->task.must_confirm)
         return (struct flow_step){0};
-    return flow->stopping ? give_back(flow) : open_or_run(flow);
+    if (flow->stopping)
+        return give_back(flow);
+    bool locks_again = flow->let_go;
+    flow->let_go = false;
+    return locks_again ? ask_for_lock(flow) : open_or_run(flow);
 }
 
 struct flow_step flow_confirmed(struct flow *flow)

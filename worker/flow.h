@@ -18,7 +18,8 @@
  * CONFIRMING is for claims that others may have by now; the queue says whether they are still there. For successors:
  * between LOCKING and OPENING, a task that was claimed to be handed a lock waits for that. The question leaves when the
  * holder ends, so the answer is usually there. And for all, before READY, while the lease of the process is over
- * because it stood still or was cut off: until the lease is renewed. A lock that the task has by then stays with it.
+ * because it stood still or was cut off: until the lease is renewed. A lock that the task has by then is let go, because
+ * whoever recovers the task needs it; once the lease is renewed, it is requested again.
  *
  * UNSERVED is for tasks of a class that this process does not serve, between CLAIMING and the end: the move into
  * `retry` is refused when the grace of the task is over and no process of the fleet serves the class. Then it has
@@ -39,7 +40,8 @@
  *      READY                              who runs it looks at the end of the lease as its first act; what runs with a
  *                                         lock goes on, what runs without one is asked to stop (slot_claim_doubt)
  *    Only a task that ended before it ran goes on in READY as if nothing were: nobody else can have it.
- *  - A lock is released exactly when the task leaves the slot, together with the move, and never before.
+ *  - A lock is released exactly when the task leaves the slot, together with the move, and never before; but for
+ *    CONFIRMING, where nothing runs under it.
  *  - The result of a run whose lock was lost is refused, whatever the handler says (E38). The task goes where
  *    on_lost of its class says. Usually it is tried again, also when it wants no retry: it was the lock that failed,
  *    as when a process dies. A lock that was held for longer than it may be is different: that is a failure of the
@@ -192,6 +194,7 @@ struct flow {
     bool claim_lost; /* of the task that is being worked at */
     bool retried;    /* the waiting list sent it back to its lock once */
     bool committed;  /* it was ended before it ran */
+    bool let_go;     /* its lock, while its claim is to be confirmed */
     struct flow_task task;
 };
 
@@ -217,6 +220,8 @@ struct flow_step flow_locked(struct flow *flow);
 struct flow_step flow_refused(struct flow *flow, enum flow_refusal refusal);
 /* Every step goes through this before it is performed. `is_leased`: the lease of the process is not over. */
 struct flow_step flow_guard(struct flow *flow, struct flow_step step, bool is_leased);
+/* The lease of the process is over. */
+struct flow_step flow_doubted(struct flow *flow);
 /* The claim is there, as of an answer that renewed the lease; that it is not is flow_claim_gone. */
 struct flow_step flow_renewed(struct flow *flow);
 /* The claim of a successor is there, and follows the lease from now on. */

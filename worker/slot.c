@@ -451,6 +451,16 @@ void slot_confirmed(void *context, unsigned number)
     slot_perform(slot, flow_confirmed(&slot->flow));
 }
 
+void slots_doubted(struct worker *worker)
+{
+    for (unsigned i = 0; i < worker->slot_count; i++) {
+        struct slot *slot = &worker->slots[i];
+        slot_claim_doubt(slot);
+        if (slot->flow.state == FLOW_CONFIRMING)
+            slot_perform(slot, flow_doubted(&slot->flow));
+    }
+}
+
 void slots_renewed(struct worker *worker)
 {
     for (unsigned i = 0; i < worker->slot_count; i++) {

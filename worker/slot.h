@@ -136,6 +136,7 @@ void slot_answered(void *worker, unsigned number, enum queue_answer answer, cons
                    size_t length);
 void slot_lost(void *worker, unsigned number); /* its claim is in other hands */
 void slot_confirmed(void *worker, unsigned number);
+void slots_doubted(struct worker *worker);    /* the lease is over */
 void slots_renewed(struct worker *worker);    /* the lease was renewed, and what is not lost is the process's */
 void worker_wake_idle(struct worker *worker); /* there is work: wake some */
 

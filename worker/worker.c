@@ -170,8 +170,7 @@ static void lease_is_over(struct loop_timer *timer)
               "lease: nothing begins, and handlers without a lock are cancelled, until the node answers\"",
               (double)(loop_now(worker->loop).ns - lease_end + worker->options.config->worker.lease_ns) /
                   (double)NS_PER_S);
-    for (unsigned i = 0; i < worker->slot_count; i++)
-        slot_claim_doubt(&worker->slots[i]);
+    slots_doubted(worker);
 }
 
 /* Also while it stops. */

@@ -209,8 +209,13 @@ TEST(nothing_begins_while_the_lease_is_over)
     flow = flow_claiming();
     assert_true(flow_guard(&flow, flow_claimed(&flow, &locked), false).lock);
     step = flow_guard(&flow, flow_locked(&flow), false);
-    assert_true(step.confirm && !step.run && !step.release);
+    assert_true(step.confirm && !step.run && step.release); /* whoever recovers the task needs the lock */
+    assert_false(flow_doubted(&flow).release);
+    struct flow renewed = flow;
     assert_ends(flow_claim_gone(&flow, false), FLOW_CLAIM_LOST, FLOW_MOVE_CLAIM);
+    step = flow_guard(&renewed, flow_renewed(&renewed), true);
+    assert_true(step.lock && !step.run);
+    assert_true(flow_guard(&renewed, flow_locked(&renewed), true).run);
 
     flow = flow_claiming();
     assert_true(flow_guard(&flow, flow_claimed(&flow, &opened), false).open);
@@ -235,8 +240,15 @@ TEST(an_heir_waits_for_both_its_claim_and_the_lease)
     flow_claimed(&flow, &heir);
     assert_true(flow_guard(&flow, flow_locked(&flow), false).confirm);
     assert_false(flow_guard(&flow, flow_renewed(&flow), true).run);
-    assert_true(flow_guard(&flow, flow_confirmed(&flow), false).confirm);
-    assert_true(flow_guard(&flow, flow_renewed(&flow), true).run);
+    assert_true(flow_guard(&flow, flow_confirmed(&flow), false).lock);
+    assert_true(flow_guard(&flow, flow_locked(&flow), true).run);
+
+    flow = flow_claiming();
+    flow_claimed(&flow, &heir);
+    assert_false(flow_guard(&flow, flow_locked(&flow), true).release);
+    assert_true(flow_doubted(&flow).release); /* the lease ends while the question is open */
+    assert_true(flow_confirmed(&flow).lock);
+    assert_true(flow_locked(&flow).run);
 }
 
 /* Who had to wait after all was asked about by the park. */
