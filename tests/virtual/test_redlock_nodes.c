@@ -352,10 +352,12 @@ TEST(what_is_no_marker_is_told)
     ask(0, "DEL " MARKER_KEY);
     group_begin();
     ask(0, "SET " MARKER_KEY " \"1 group=x\"");
-    expect(look(), REDLOCK_NODES_DONE, "lock1: Something else is under the key hf:lock:group");
+    expect(look(), REDLOCK_NODES_DONE,
+           "lock1: What is under the key hf:lock:group is no marker that this version can read");
     expect_node(0, "excluded", "bad_marker");
     assert_string_equal(redlock_nodes_view(nodes, 0)->group, "");
-    expect(heal(true), REDLOCK_NODES_REFUSED, "lock1: Something else is under the key hf:lock:group");
+    expect(heal(true), REDLOCK_NODES_REFUSED,
+           "lock1: What is under the key hf:lock:group is no marker that this version can read");
 }
 
 TEST(numbers_of_nodes_and_ttls_have_bounds)
