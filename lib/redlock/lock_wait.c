@@ -498,7 +498,8 @@ static void free_heard(struct redlock_lock *lock, int64_t listeners)
     ask_at(lock, instant_earlier(asks_at(lock), after_release(lock, listeners)));
 }
 
-/* The last refusal named another holder, so it no longer says who has the lock (E12). */
+/* The last refusal named another holder, so it no longer says who has the lock (E12). A lock that keeps its turn asks
+ * no later for that: the turn lasts as long as the nodes knew when it asked. */
 static void held_heard(struct redlock_lock *lock, int64_t held_ns)
 {
     if (!is_live(lock))
@@ -507,7 +508,8 @@ static void held_heard(struct redlock_lock *lock, int64_t held_ns)
     lock->holder[0] = '\0';
     lock->remaining_ns = held_ns;
     lock->told_at = now_of(lock);
-    ask_at(lock, expiry_at(lock, held_ns));
+    struct instant at = expiry_at(lock, held_ns);
+    ask_at(lock, lock->intent_length > 0 ? instant_earlier(asks_at(lock), at) : at);
 }
 
 /* A place is free: the lock asks there, unless another lock of this process is about to. */

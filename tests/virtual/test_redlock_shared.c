@@ -19,11 +19,18 @@ static struct lock_probe *reader(unsigned of_process, int64_t wait_ms)
 }
 
 /* Its ttl is 2 s. */
-static struct lock_probe *brief_reader(void)
+static struct lock_probe *brief_user(void)
 {
     struct redlock_terms terms = quick_terms(2000, 1);
+    terms.wait_ms = 60000;
     struct lock_probe *probe = &waiters[waiter_count++];
     lock_probe_create(probe, loop, process(0), &terms);
+    return probe;
+}
+
+static struct lock_probe *brief_reader(void)
+{
+    struct lock_probe *probe = brief_user();
     probe->shared = true;
     return probe;
 }
@@ -510,6 +517,27 @@ TEST(the_turn_of_several_is_kept_from_all_others_until_it_is_withdrawn)
     loop_await(loop, all->answers == 1);
     all_have("EXISTS hf:writer:lock:a hf:writer:lock:b", 0);
     acquire(other, "b");
+}
+
+/* The others hear how long it lingers, which is longer than the turn that was planted before. */
+TEST(the_turn_of_several_is_kept_while_a_holder_lingers)
+{
+    enum { LINGERS_MS = 8000 };
+    struct lock_probe *one = brief_user(), *all = waiter(1, 60000), *other = waiter(2, 0);
+    acquire(other, "b");
+    lock_probe_ask(one, "b");
+    run_ms(500);
+    release(other);
+    loop_await(loop, one->answers == 1);
+    lock_probe_ask(all, "a b");
+    all_have("EXISTS hf:writer:lock:a hf:writer:lock:b", 2);
+    run_ms(500);
+    redlock_lock_linger(one->lock, REDLOCK_MS(LINGERS_MS));
+    run_ms(LINGERS_MS / 2);
+    all_have("EXISTS hf:writer:lock:a hf:writer:lock:b", 2);
+    assert_int_equal(lock_probe_acquire(other, "a"), REDLOCK_BUSY);
+    loop_await(loop, all->answers == 1);
+    assert_int_equal(all->answer, REDLOCK_ACQUIRED);
 }
 
 /* As when the process dies: nobody renews what it planted. */

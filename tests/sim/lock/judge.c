@@ -23,7 +23,7 @@
 #include "tests/sim/lock/schedule.h"
 
 #define APART_NS    (1 * NS_PER_S) /* clocks that are further apart disagree */
-#define PATIENCE_NS (12 * NS_PER_S)
+#define PATIENCE_NS (6 * NS_PER_S)
 #define RECORD_NS   (20 * NS_PER_S) /* clients may notice late that the connection is dead */
 
 #define schedule lock_schedule
