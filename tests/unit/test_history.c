@@ -193,6 +193,17 @@ TEST(a_clock_that_went_back_makes_no_negative_time)
     assert_int_equal(row_of(0, "r1").held_us, 0);
 }
 
+TEST(a_sum_that_is_too_large_stays_at_the_largest_number)
+{
+    const char *resources[2] = {"r1", NULL};
+    struct history_hold hold = hold_of("north:1", resources, 0, 10);
+    hold.held_us = INT64_MAX / 2;
+    for (int i = 0; i < 3; i++)
+        history_add(history, &hold);
+    history_order(history);
+    assert_true(row_of(0, "r1").held_us == INT64_MAX);
+}
+
 TEST(equal_texts_are_one)
 {
     char one[] = "north:1", other[] = "north:1";

@@ -102,7 +102,10 @@ static void hold_count(struct history_sum *sum, const struct history_hold *hold,
 {
     sum->holds++;
     sum->unlocked += !hold->is_locked;
-    sum->held_us += hold->held_us >= 0 ? hold->held_us : hold->to.us - hold->from.us;
+    /* A log may say anything: a sum that is too large for a number stays at the largest one. */
+    int64_t held_us = hold->held_us >= 0 ? hold->held_us : hold->to.us - hold->from.us;
+    if (__builtin_add_overflow(sum->held_us, held_us, &sum->held_us))
+        sum->held_us = INT64_MAX;
     sum->handed_over += hold->is_handed_over;
     sum->lost += hold->is_lost;
     sum->refused += hold->is_refused;
