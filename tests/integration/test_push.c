@@ -3,8 +3,10 @@
 #include "tests/support/test.h"
 
 #include <fcntl.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/buffer.h"
@@ -12,6 +14,7 @@
 #include "tests/support/private_directory.h"
 #include "tests/support/push_fixture.h"
 #include "tests/support/stepped_clock.h"
+#include "tests/support/terminal.h"
 
 /* The oldest task of a queue, parsed. */
 static char *task_parse(const char *queue, struct envelope *envelope)
@@ -42,6 +45,63 @@ TEST(test_one_task)
     assert_reply(server, "default", "SMEMBERS queues");
     envelope_fini(&task);
     free(text);
+}
+
+/* The plugins of this build are at hand. */
+TEST(test_arguments_that_a_worker_would_refuse)
+{
+    push(WORDS("sleep", "[\"8s\"]"));
+    assert_exit(0);
+    assert_contains(result.error, "holdfast push: warning: a worker buries a task sleep with these arguments: ");
+    push(WORDS("sleep", "[\"1\"]", "--queue", "../x"));
+    push(WORDS("../jobs/sleep", "[\"8s\"]"));
+    assert_exit(0);
+    assert_string_equal(result.error, "");
+}
+
+/* With a terminal as standard error. The caller frees what was said there. */
+static char *push_at_terminal(const char *const *words)
+{
+    int terminal = terminal_open(), other = open(ptsname(terminal), O_RDWR | O_NOCTTY | O_CLOEXEC), status = 0;
+    const char *arguments[ARGUMENTS_MAX + 1];
+    char program[4096], *said = calloc(1, 4096);
+    snprintf(program, sizeof program, "%s/holdfast", test_build());
+    complete(words, arguments + 1);
+    arguments[0] = program;
+    pid_t child = fork();
+    if (child == 0) {
+        dup2(open("/dev/null", O_RDWR | O_CLOEXEC), STDOUT_FILENO);
+        dup2(other, STDERR_FILENO);
+        execv(program, (char **)(uintptr_t)arguments);
+        _exit(127);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    fcntl(terminal, F_SETFL, O_NONBLOCK);
+    ssize_t length = read(terminal, said, 4095);
+    said[length > 0 ? length : 0] = '\0';
+    close(other);
+    close(terminal);
+    return said;
+}
+
+TEST(test_a_task_that_nobody_serves_is_told_at_a_terminal)
+{
+    char *said = push_at_terminal(WORDS("echo", "[]", "--jid", "lonely"));
+    assert_contains(said, "no living worker serves the queue default; `holdfast why lonely` says what to do");
+    free(said);
+    free(redis_server_command(server, "ZADD hf:2:processes 99999999999 h:1:a"));
+    free(redis_server_command(server, "SADD processes h:1:a"));
+    free(redis_server_command(server, "HSET h:1:a info '{\"queues\":[\"default\"]}' hf_classes other"));
+    said = push_at_terminal(WORDS("echo"));
+    assert_contains(said, "no living worker serves the class echo; ");
+    free(said);
+    free(redis_server_command(server, "HSET h:1:a hf_classes echo"));
+    said = push_at_terminal(WORDS("echo"));
+    assert_string_equal(said, "");
+    free(said);
+    push(WORDS("other")); /* a script is not told */
+    assert_string_equal(result.error, "");
 }
 
 TEST(test_all_options_of_one_task)

@@ -3,7 +3,7 @@
 
 #include <pthread.h>
 
-#include "worker/dry_run/run/argument_check.h"
+#include "worker/plugin/argument_check.h"
 #include "worker/plugin/plugin.h"
 
 enum { ARGS_MAX = 1 << 20, THREADS = 4, QUESTIONS = 200 };

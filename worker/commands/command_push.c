@@ -32,9 +32,11 @@
 #include "queue/holdfast.h"
 #include "queue/push.h"
 #include "worker/commands/console.h"
+#include "worker/commands/fleet.h"
 #include "worker/commands/line_source.h"
 #include "worker/commands/progress_bar.h"
 #include "worker/commands/task_await.h"
+#include "worker/plugin/argument_check.h"
 #include "worker/print/human.h"
 #include "worker/print/printer.h"
 
@@ -640,6 +642,31 @@ static int single_check(struct push_command *command)
     return command_misused(&command_push, "%s: %.200s", error.text, text);
 }
 
+/* A class is often named as its plugin is: then what a worker would say of the arguments is known here, too. Before
+ * there is a second thread. */
+static void arguments_try(const struct push_command *command)
+{
+    const struct config_worker *worker = &command->console.config->worker;
+    const char *class_name = command->task.class_name, *args = command->single;
+    char *name = memory_text(class_name);
+    struct argument_answer answer = {.verdict = ARGUMENT_PASSES};
+    struct argument_check *check = NULL;
+    struct findings findings = {0}; /* the plugins are the worker's affair */
+    struct error error = ERROR_NONE;
+    bool is_name = name[0] != '.' && strchr(name, '/') == NULL;
+    struct plugins *plugins = is_name ? plugins_load_vetted(worker->jobs_directory, &name, 1, &findings) : NULL;
+    if (plugins != NULL && plugins_find(plugins, class_name) != NULL &&
+        argument_check_start(&check, plugins, strlen(args), 0, &error))
+        argument_check_ask(check, class_name, args, strlen(args), &answer);
+    if (answer.verdict == ARGUMENT_REFUSED)
+        command_complain(&command_push, "warning: a worker buries a task %s with these arguments: %s", class_name,
+                         answer.reason);
+    argument_check_end(check);
+    plugins_close(plugins);
+    findings_fini(&findings);
+    free(name);
+}
+
 /* What will be printed about a single task is known from the beginning. */
 static void single_settle(struct push_command *command)
 {
@@ -669,6 +696,8 @@ static int push(struct push_command *command)
     if (command->builder == NULL)
         return command_misused(&command_push, "%s", error.text);
     int code = command->single != NULL ? single_check(command) : EXIT_CODE_OK;
+    if (code == EXIT_CODE_OK && command->single != NULL)
+        arguments_try(command);
     if (code == EXIT_CODE_OK) {
         node_take(command);
         command->address = config_node_address(&command->console.config->queue_node, &address);
@@ -695,6 +724,30 @@ static int await_result(struct push_command *command)
     return code;
 }
 
+/* Tells people, and no scripts, that nobody takes the task. What cannot be asked is no failure of the push. */
+static void servers_look(struct push_command *command)
+{
+    struct console *console = &command->console;
+    struct fleet fleet = {.items = NULL};
+    const char *queue = command->task.queue != NULL ? command->task.queue : "default";
+    const char *class_name = command->task.class_name;
+    char quoted[LOG_QUOTE_MAX];
+    if (console_connect(console, false) == EXIT_CODE_OK && fleet_read(&fleet, console) == EXIT_CODE_OK) {
+        bool has_foreign = false;
+        for (size_t i = 0; i < fleet.count; i++)
+            has_foreign = has_foreign || fleet.items[i].state == FLEET_FOREIGN;
+        bool has_queue = fleet_servers(&fleet, queue) > 0;
+        if (!has_queue || !(has_foreign || fleet_announces(&fleet, class_name)))
+            command_complain(&command_push,
+                             "the task was pushed, and waits: no living worker serves the %s %s; `holdfast why %s%s` "
+                             "says what to do",
+                             has_queue ? "class" : "queue", log_quote(has_queue ? class_name : queue, quoted),
+                             command->task.jid, console->origin.kind == ORIGIN_LOCAL ? " --local" : "");
+    }
+    fleet_free(&fleet);
+    console->code = EXIT_CODE_OK;
+}
+
 static int run(int argc, char **argv)
 {
     struct push_command command = {.await = {.wait_ns = INT64_MAX, .scan_limit = TASK_AWAIT_SCAN, .was_pushed = true}};
@@ -710,6 +763,8 @@ static int run(int argc, char **argv)
         code = push(&command);
     if (code == EXIT_CODE_OK && command.await.waits)
         code = await_result(&command);
+    else if (code == EXIT_CODE_OK && command.single != NULL && !command.dry_run && isatty(STDERR_FILENO))
+        servers_look(&command);
     return console_close(&command.console, code);
 }
 
@@ -740,6 +795,9 @@ const struct command command_push = {
         "\n"
         "With --wait the result of the task is printed instead of its id, as `holdfast result` does, with its exit\n"
         "codes: 1 when there will be none, 75 when there is none yet. Standard error then names the task.\n"
+        "\n"
+        "A single task whose arguments the handler of its class would refuse is pushed with a warning, if a plugin of\n"
+        "that name is installed here. At a terminal it is told when no living worker serves its queue or class.\n"
         "\n"
         "Exit codes without --wait: 0 all were pushed; 1 not all were, or standard output could not be written, and\n"
         "standard error says what was pushed; 2 wrong use; 75 the node could not be reached and nothing was pushed,\n"

@@ -24,7 +24,7 @@
 #define WORKER_DRY_RUN_SIMULATED_HANDLERS_H
 
 #include "worker/dry_run/plan/plan.h"
-#include "worker/dry_run/run/argument_check.h"
+#include "worker/plugin/argument_check.h"
 #include "worker/dry_run/run/record_ring.h"
 #include "worker/plugin/plugin.h"
 

@@ -20,7 +20,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "worker/task/crash_note.h"
-#include "worker/dry_run/run/argument_check.h"
+#include "worker/plugin/argument_check.h"
 #include "worker/dry_run/run/record_ring.h"
 #include "worker/isolation/runner_process.h"
 #include "worker/signals.h"

@@ -1,5 +1,6 @@
 /* The check() of handlers, in a process of its own: one that crashes or hangs ends that process, another takes its
- * place, and the caller gets the reason. In production such a check() takes its worker down; a dry run reports that.
+ * place, and the caller gets the reason. In production such a check() takes its worker down; a dry run reports that,
+ * and a push goes on.
  *
  *     argument_check_start(&check, plugins, &error)          while there is one thread
  *     argument_check_ask(check, job->class_name, args, length, &answer);
@@ -9,8 +10,8 @@
  * The question lies in shared memory; its number goes through a socket. What the checker prints is not shown, and it
  * leaves no core. Any thread may ask; one at a time is served, for CHECK_LIMIT_NS at most. Both processes die with the
  * thread that started them. */
-#ifndef WORKER_DRY_RUN_ARGUMENT_CHECK_H
-#define WORKER_DRY_RUN_ARGUMENT_CHECK_H
+#ifndef WORKER_ARGUMENT_CHECK_H
+#define WORKER_ARGUMENT_CHECK_H
 
 #include "worker/plugin/plugin.h"
 

@@ -1,7 +1,7 @@
 /* A question has a number, and so has what answers it: an answer to an earlier question (its checker was killed between
  * answering and waiting) is passed over. The checker, or for a dead one the guard, writes the answer into the shared
  * memory first and then sends the number. */
-#include "worker/dry_run/run/argument_check.h"
+#include "worker/plugin/argument_check.h"
 
 #include <errno.h>
 #include <fcntl.h>
