@@ -31,12 +31,17 @@ static bool has_logged(const char *text)
     return found;
 }
 
-static void serve_begin(const char *prefix)
+static void serve_with(const char *prefix, const char *option)
 {
     serve = program_start((const char *const[]){"serve", "-c", admin_config, "--listen", http, "--token-file",
-                                                token_file, "--prefix", prefix, NULL},
+                                                token_file, "--prefix", prefix, option, NULL},
                           -1);
     test_await(has_logged("serve_started"));
+}
+
+static void serve_begin(const char *prefix)
+{
+    serve_with(prefix, NULL);
 }
 
 static void serve_end(void)
@@ -76,6 +81,12 @@ static bool says(const char *path, const char *headers, const char *text)
     return strstr(http_ask(http, "GET", path, headers, ""), text) != NULL;
 }
 
+/* To who has the token: at a unix socket everybody needs it. */
+static bool tells(const char *path, const char *text)
+{
+    return says(path, BEARER TOKEN "\r\n", text);
+}
+
 static bool post_says(const char *path, const char *headers, const char *body, const char *text)
 {
     return strstr(http_ask(http, "POST", path, headers, body), text) != NULL;
@@ -105,10 +116,10 @@ TEST(the_page_gets_a_task_as_it_is)
     given("LPUSH queue:q '%s'", task);
     serve_begin("");
     assert_true(
-        says("/api/search/task?id=j1", "",
-             "\"task\":\"{\\\"class\\\":\\\"echo\\\",\\\"args\\\":[12345678901234567890,9007199254740993,1e400],"));
-    assert_true(says("/api/search/tasks?place=queue&queue=q", "",
-                     "\"args\":[\"12345678901234567890\",\"9007199254740993\",\"1e400\"],"));
+        tells("/api/search/task?id=j1",
+              "\"task\":\"{\\\"class\\\":\\\"echo\\\",\\\"args\\\":[12345678901234567890,9007199254740993,1e400],"));
+    assert_true(tells("/api/search/tasks?place=queue&queue=q",
+                      "\"args\":[\"12345678901234567890\",\"9007199254740993\",\"1e400\"],"));
 }
 
 /* A producer may call a queue anything. */
@@ -117,7 +128,7 @@ TEST(metrics_are_text_whatever_queues_are_called)
     given("SADD queues \"caf\\xE9\"");
     given("LPUSH \"queue:caf\\xE9\" x");
     serve_begin("");
-    test_await(says("/metrics", "", "holdfast_fleet_queue_tasks{queue=\"caf\xEF\xBF\xBD\"} 1\n"));
+    test_await(tells("/metrics", "holdfast_fleet_queue_tasks{queue=\"caf\xEF\xBF\xBD\"} 1\n"));
 }
 
 TEST(a_wrong_token_is_answered_late)
@@ -147,6 +158,36 @@ TEST(a_prefix_needs_a_login_for_all)
     serve_end();
 }
 
+/* A proxy that adds no header looks like a browser on this machine. */
+TEST(a_plain_proxy_is_asked_for_the_token_where_it_may_be)
+{
+    serve_begin(""); /* a unix socket */
+    assert_true(says("/api/state", "", "HTTP/1.1 401 "));
+    assert_true(says("/api/session", "", "\"may_read\":false"));
+    assert_true(says("/healthz", "", "HTTP/1.1 200 "));
+    assert_true(tells("/api/state", "HTTP/1.1 200 "));
+    serve_end();
+
+    char path[sizeof http];
+    snprintf(path, sizeof path, "%s", http);
+    for (int asks_all = 0; asks_all < 2; asks_all++) {
+        snprintf(http, sizeof http, "127.0.0.1:0");
+        serve_with("", asks_all ? "--login-to-read" : NULL);
+        char *error = program_error_text(&serve);
+        const char *address = strstr(error, " address=127.0.0.1:");
+        assert_non_null(address);
+        assert_int_equal(sscanf(address, " address=%31s", http), 1);
+        free(error);
+        assert_true(says("/api/state", "", asks_all ? "HTTP/1.1 401 " : "HTTP/1.1 200 "));
+        assert_true(tells("/api/state", "HTTP/1.1 200 "));
+        serve_end();
+    }
+    snprintf(http, sizeof http, "%s", path);
+    admin("serve", "--login-to-read");
+    assert_int_equal(result.exit_code, EXIT_CODE_USAGE);
+    assert_contains(result.error, "--login-to-read: nobody can log in without --token-file");
+}
+
 TEST(an_address_of_others_needs_a_token)
 {
     admin("serve", "--listen", "0.0.0.0:0");
@@ -163,14 +204,14 @@ TEST(it_starts_before_its_queue_node)
 {
     redis_server_kill(server);
     serve_begin("");
-    assert_true(says("/healthz", "", "HTTP/1.1 200 "));
-    assert_true(says("/", "", "HTTP/1.1 200 "));
-    int watcher = http_ask_begin(http, "GET", "/events", "", ""); /* so it looks every second */
-    test_await(says("/metrics", "", "\nholdfast_fleet_queue_node_up 0\n"));
-    assert_false(says("/api/state", "", "\"away\":null"));
+    assert_true(tells("/healthz", "HTTP/1.1 200 "));
+    assert_true(tells("/", "HTTP/1.1 200 "));
+    int watcher = http_ask_begin(http, "GET", "/events", BEARER TOKEN "\r\n", ""); /* so it looks every second */
+    test_await(tells("/metrics", "\nholdfast_fleet_queue_node_up 0\n"));
+    assert_false(tells("/api/state", "\"away\":null"));
     redis_server_restart(server);
-    test_await(says("/api/state", "", "\"away\":null"));
-    test_await(says("/metrics", "", "\nholdfast_fleet_queue_node_up 1\n"));
+    test_await(tells("/api/state", "\"away\":null"));
+    test_await(tells("/metrics", "\nholdfast_fleet_queue_node_up 1\n"));
     serve_end();
     close(watcher);
 }
@@ -207,13 +248,13 @@ TEST(a_signal_makes_it_read_its_configuration_again)
     free(redis_server_command(other, "SADD queues elsewhere"));
     free(redis_server_command(other, "LPUSH queue:elsewhere {}"));
     serve_begin("");
-    test_await(says("/api/state", "", "\"away\":null"));
-    assert_false(says("/api/state", "", "elsewhere"));
-    int watcher = http_ask_begin(http, "GET", "/events", "", "");
+    test_await(tells("/api/state", "\"away\":null"));
+    assert_false(tells("/api/state", "elsewhere"));
+    int watcher = http_ask_begin(http, "GET", "/events", BEARER TOKEN "\r\n", "");
     admin_config_write(redis_server_port(other));
     kill(serve.pid, SIGHUP);
-    test_await(says("/api/state", "", "\"elsewhere\""));
-    assert_true(says("/api/search/queues", "", "elsewhere")); /* the commands agree */
+    test_await(tells("/api/state", "\"elsewhere\""));
+    assert_true(tells("/api/search/queues", "elsewhere")); /* the commands agree */
 
     FILE *file = fopen(admin_config, "we");
     fputs("queue_node = { hots = 1; };\n", file);
@@ -222,7 +263,7 @@ TEST(a_signal_makes_it_read_its_configuration_again)
     test_await(has_logged("serve_reload_refused"));
     free(redis_server_command(other, "SADD queues later"));
     free(redis_server_command(other, "LPUSH queue:later {}"));
-    test_await(says("/api/state", "", "\"later\"")); /* it goes on with what it had */
+    test_await(tells("/api/state", "\"later\"")); /* it goes on with what it had */
     serve_end();
     close(watcher);
     redis_server_destroy(other);
@@ -253,7 +294,7 @@ static int search_begin(unsigned limit)
 {
     char path[128];
     snprintf(path, sizeof path, "%s%u", SEARCH, limit);
-    return http_ask_begin(http, "GET", path, "", "");
+    return http_ask_begin(http, "GET", path, BEARER TOKEN "\r\n", "");
 }
 
 /* The node stands still, so nothing is answered meanwhile but what is refused. */
@@ -287,14 +328,14 @@ TEST(readers_who_ask_for_the_same_share_a_search)
     int fds[READERS];
     given("LPUSH queue:jobs {}");
     serve_begin("");
-    test_await(says("/api/state", "", "\"away\":null"));
+    test_await(tells("/api/state", "\"away\":null"));
     unsigned before = redis_server_calls(server, "lrange");
     redis_server_pause(server);
     int first = search_begin(1000);
     test_await(children_of(serve.pid) == 1);
     for (unsigned i = 0; i < READERS; i++)
         fds[i] = search_begin(7);
-    assert_true(says("/healthz", "", "HTTP/1.1 200 "));
+    assert_true(tells("/healthz", "HTTP/1.1 200 "));
     redis_server_resume(server);
     assert_non_null(strstr(http_ask_end(first), "{\"exit_code\":0,\"answer\":{"));
     for (unsigned i = 0; i < READERS; i++)

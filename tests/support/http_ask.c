@@ -3,19 +3,20 @@
 #include <poll.h>
 #include <stdio.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 
 #include "tests/support/test.h"
+#include "worker/http/http_address.h"
 
 static char answer[1 << 18];
 
-int http_ask_begin(const char *socket_path, const char *method, const char *path, const char *headers, const char *body)
+int http_ask_begin(const char *address, const char *method, const char *path, const char *headers, const char *body)
 {
-    struct sockaddr_un to = {.sun_family = AF_UNIX};
+    struct http_address to;
+    struct error error = ERROR_NONE;
     char request[4096];
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    snprintf(to.sun_path, sizeof to.sun_path, "%s", socket_path);
-    if (connect(fd, (struct sockaddr *)&to, sizeof to) != 0)
+    assert_true(http_address_read(address, 0, &to, &error));
+    int fd = socket(to.bytes.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (connect(fd, (struct sockaddr *)&to.bytes, to.length) != 0)
         return fd;
     int length = snprintf(request, sizeof request,
                           "%s %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n%sContent-Length: %zu\r\n\r\n%s",
@@ -41,8 +42,7 @@ const char *http_ask_end(int fd)
     return answer;
 }
 
-const char *http_ask(const char *socket_path, const char *method, const char *path, const char *headers,
-                     const char *body)
+const char *http_ask(const char *address, const char *method, const char *path, const char *headers, const char *body)
 {
-    return http_ask_end(http_ask_begin(socket_path, method, path, headers, body));
+    return http_ask_end(http_ask_begin(address, method, path, headers, body));
 }

@@ -1,7 +1,7 @@
-/* A client of an HTTP server at a unix socket: one request a connection.
+/* A client of an HTTP server at an address (http_address.h): one request a connection.
  *
- *     http_ask(path, "GET", "/metrics", "Accept: text/plain\r\n", "")     what the server says; "" = no server listens
- *     int fd = http_ask_begin(path, "GET", "/metrics", "", "");            the same in two steps
+ *     http_ask(address, "GET", "/metrics", "Accept: text/plain\r\n", "")  what the server says; "" = none listens
+ *     int fd = http_ask_begin(address, "GET", "/metrics", "", "");            the same in two steps
  *     ... http_ask_end(fd)
  *
  * The text stays until the next request. */
@@ -10,9 +10,9 @@
 
 #include <stdbool.h>
 
-int http_ask_begin(const char *socket, const char *method, const char *path, const char *headers, const char *body);
+int http_ask_begin(const char *address, const char *method, const char *path, const char *headers, const char *body);
 bool http_ask_is_answered(int fd); /* something has come, or the end */
 const char *http_ask_end(int fd);
-const char *http_ask(const char *socket, const char *method, const char *path, const char *headers, const char *body);
+const char *http_ask(const char *address, const char *method, const char *path, const char *headers, const char *body);
 
 #endif

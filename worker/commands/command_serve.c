@@ -30,6 +30,7 @@ enum { QUEUES_MAX = 200 }; /* in /metrics */
 struct serve_command {
     struct option_texts listen;
     const char *prefix, *token_file;
+    bool asks_all;
     struct console console;
     char *token, *origin;
     struct serve_site *site;
@@ -46,6 +47,8 @@ static const struct option_row options[] = {
      .offset = AT(listen), .most = 8},
     {OPTION_TEXT, 0, "token-file", "FILE", "its first line is the token: who logs in with it may change things",
      .offset = AT(token_file)},
+    {OPTION_FLAG, 0, "login-to-read", NULL,
+     "whoever looks needs the token, on this machine, too (a proxy may be there)", .offset = AT(asks_all)},
     {OPTION_TEXT, 0, "prefix", "PATH", "the path below which a reverse proxy shows the page, like /holdfast",
      .offset = AT(prefix)},
     {OPTION_TABLE, .table = origin_options, .help = ORIGIN_HEADLINE, .offset = AT(console.origin)},
@@ -311,6 +314,7 @@ static int serve_run(struct serve_command *serve)
                                       .address_count = serve->listen.count > 0 ? serve->listen.count : 1,
                                       .prefix = serve->prefix,
                                       .token = serve->token,
+                                      .asks_all = serve->asks_all,
                                       .origin = serve->origin};
     bool has_log = log_start(&(struct log_options){.level = LOG_INFO, .fd = STDERR_FILENO}, &error);
     serve->site = has_log ? serve_site_start(&site, &error) : NULL;
@@ -367,6 +371,8 @@ static int prepare(struct serve_command *serve)
     int code = EXIT_CODE_OK;
     if (!prefix_is_good(serve->prefix))
         return command_misused(&command_serve, "--prefix: %s is no path like /holdfast", serve->prefix);
+    if (serve->asks_all && serve->token_file == NULL)
+        return command_misused(&command_serve, "--login-to-read: nobody can log in without --token-file");
     for (size_t i = 0; i < serve->listen.count && code == EXIT_CODE_OK; i++)
         code = address_check(serve, serve->listen.items[i]);
     if (code == EXIT_CODE_OK)
@@ -409,9 +415,12 @@ const struct command command_serve = {
         "who did it. Programs send `Authorization: Bearer TOKEN` instead of logging in.\n"
         "\n"
         "Who needs the token to look:\n"
-        "  nobody     on this machine: at 127.0.0.1, ::1 or a unix socket\n"
+        "  nobody     on this machine: at 127.0.0.1 or ::1, and at a unix socket without --token-file\n"
         "  everybody  at an address that others can reach, which needs --token-file\n"
+        "  everybody  at a unix socket with --token-file, where mostly a proxy asks; and with --login-to-read\n"
         "  everybody  with --prefix, and who comes through a proxy (X-Forwarded-For, Via, ...) or names another host\n"
+        "A proxy on this machine that adds none of these headers cannot be told from a browser here: give it\n"
+        "--login-to-read.\n"
         "HTTP is not encrypted: put a reverse proxy with TLS before an address that others can reach, and give the\n"
         "path that the proxy keeps as --prefix.\n"
         "\n"

@@ -118,9 +118,7 @@ function dialogue(title, text, fields, verb) {
 }
 
 async function login() {
-    const fields = await dialogue('Log in', site.session.has_token ? '' :
-        'Nothing can be changed here: `holdfast serve` was started without --token-file.',
-        [['user', 'Your name, for the log', 'text'], ['token', 'Token', 'password']], 'Log in');
+    const fields = await dialogue('Log in', '', [['user', 'Your name, for the log', 'text'], ['token', 'Token', 'password']], 'Log in');
     if (!fields) return;
     try {
         await post('/api/login', fields);
@@ -158,7 +156,9 @@ function change(verb, name, options) {
     };
 }
 
+/* Without a token nobody can ever act: then there is nothing to press. */
 const acts = (cell, name, verbs, options = {}) => {
+    if (!site.session.has_token) return;
     const tools = add(cell, 'span', 'tools');
     for (const verb of verbs) button(tools, verb, change(verb, name, options), about(verb, name, options, 80));
 };
@@ -403,7 +403,8 @@ function draw_overview() {
     if (document.querySelector('dialog[open]') || (label === null && body.matches(':active'))) return;
     body.replaceChildren();
     if (site.state) overview(body, site.state);
-    else add(body, 'p', 'soft', site.session.may_read ? 'Waiting for the first look ...' : 'Log in to see the fleet.');
+    else add(body, 'p', 'soft', site.session.may_read ? 'Waiting for the first look ...' : site.session.has_token
+        ? 'Log in to see the fleet.' : 'Through a proxy the fleet is only shown to who logs in: give --token-file.');
     if (label !== null)
         [...body.querySelectorAll('a, button, [tabindex]')].find((one) =>
             (one.getAttribute('aria-label') || one.textContent) === label)?.focus();
@@ -438,8 +439,10 @@ async function know() {
     if (site.session.proof) {
         place.append(clean(site.session.user || 'logged in', 60) + ' ');
         button(place, 'Log out', logout);
-    } else {
+    } else if (site.session.has_token) {
         button(place, 'Log in', login);
+    } else {
+        place.append('Nothing can be changed here: `holdfast serve` was started without --token-file.');
     }
 }
 
@@ -461,6 +464,6 @@ async function draw(data, main) {
     setInterval(headline, 5000);
     await know().catch((error) => say(error.message, true));
     if (site.session.may_read) listen();
-    else await login();
+    else if (site.session.has_token) await login();
     show();
 }

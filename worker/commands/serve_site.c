@@ -707,7 +707,8 @@ static bool all_are_local(const struct serve_site_options *options)
     struct http_address address;
     struct error error = ERROR_NONE;
     for (size_t i = 0; i < options->address_count; i++)
-        if (!http_address_read(options->addresses[i], 0, &address, &error) || !address.is_local)
+        if (!http_address_read(options->addresses[i], 0, &address, &error) || !address.is_local ||
+            (address.bytes.ss_family == AF_UNIX && options->token != NULL))
             return false;
     return true;
 }
@@ -717,7 +718,8 @@ struct serve_site *serve_site_start(const struct serve_site_options *options, st
     struct serve_site *site = memory_new(struct serve_site);
     site->options = *options;
     site->token = options->token != NULL ? memory_text(options->token) : NULL;
-    site->is_open = all_are_local(options) && options->prefix[0] == '\0'; /* with one there is a proxy */
+    site->is_open =
+        !options->asks_all && all_are_local(options) && options->prefix[0] == '\0'; /* else a proxy is there */
     list_init(&site->streams);
     list_init(&site->searches);
     site->told = instant_now();

@@ -5,8 +5,9 @@
  *     serve_site_tell(site, state, sample);       again and again
  *     serve_site_stop(site);
  *
- * Rights. Reading needs a login if an address is not local, if a proxy is before it (a prefix, or what it
- * adds), or if the request names another host than this machine: a page of any site can make its name lead here.
+ * Rights. Reading needs a login if it is wanted for all, if an address is not a loopback one (a unix socket, with a
+ * token: mostly a proxy asks there), if a proxy is before it (a prefix, or what it adds), or if the request names
+ * another host than this machine: a page of any site can make its name lead here.
  * Changing always needs a login: the token of the options as `Authorization: Bearer TOKEN`, or typed into the page.
  * That gives a cookie that no script can read, and a text that every change has to repeat. Without a token nothing can
  * be changed. Each change is logged with its author. http_guess.h says how fast tokens can be guessed.
@@ -31,6 +32,7 @@ struct serve_site_options {
     size_t address_count;
     const char *prefix; /* of all paths; "" = none */
     const char *token;  /* NULL: nothing can be changed */
+    bool asks_all;      /* reading needs a login, too, on this machine as well */
     const char *origin; /* the option that names the configuration for commands: "--config=FILE" */
 };
 

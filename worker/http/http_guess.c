@@ -6,7 +6,7 @@
 #define COUNTS_NS (1 * NS_PER_S)
 
 /* All unix sockets are one address: that of this machine. */
-static uint64_t place_of(const struct http_address *address)
+uint64_t http_guess_place(const struct http_address *address)
 {
     const struct in6_addr *six = &((const struct sockaddr_in6 *)&address->bytes)->sin6_addr;
     uint64_t place = 0;
@@ -24,7 +24,7 @@ bool http_guess_is_allowed(const struct http_guesses *guesses, const struct http
     unsigned of_one = 0, of_all = 0;
     for (unsigned i = 0; i < HTTP_GUESSES_OF_ALL; i++)
         if (!instant_reached(now, guesses->wrong[i].until)) {
-            of_one += guesses->wrong[i].from == place_of(from);
+            of_one += guesses->wrong[i].from == http_guess_place(from);
             of_all++;
         }
     return of_one < HTTP_GUESSES_OF_ONE && of_all < HTTP_GUESSES_OF_ALL;
@@ -32,6 +32,7 @@ bool http_guess_is_allowed(const struct http_guesses *guesses, const struct http
 
 void http_guess_count(struct http_guesses *guesses, const struct http_address *from, struct instant now)
 {
-    guesses->wrong[guesses->next] = (struct http_guess){.from = place_of(from), .until = instant_after(now, COUNTS_NS)};
+    guesses->wrong[guesses->next] =
+        (struct http_guess){.from = http_guess_place(from), .until = instant_after(now, COUNTS_NS)};
     guesses->next = (guesses->next + 1) % HTTP_GUESSES_OF_ALL;
 }

@@ -1,7 +1,7 @@
-/* How many wrong tokens a server compares: eight a second from one address, 32 from all. An address that has given so
- * many has no token compared, not even the right one; guesses from elsewhere keep no scraper out. The time when a token
- * arrived counts, so closing the connection makes no room. IPv6 addresses that share 64 bits count as one, because one
- * host may have all of them. Pure. */
+/* How many wrong tokens a server compares at once: eight a second from one address, 32 from all. What an address sends
+ * beyond that, right or wrong, has to wait (http_server.h): guessing is slow, and nobody who shares the address (a
+ * proxy) is kept out. The time when a token arrived counts, so closing the connection makes no room. IPv6 addresses
+ * that share 64 bits count as one, because one host may have all of them. Pure. */
 #ifndef WORKER_HTTP_GUESS_H
 #define WORKER_HTTP_GUESS_H
 
@@ -22,6 +22,8 @@ struct http_guesses {
     unsigned next;
 };
 
+/* What stands for the address. */
+uint64_t http_guess_place(const struct http_address *address);
 /* Whether a token from there is looked at now. */
 bool http_guess_is_allowed(const struct http_guesses *guesses, const struct http_address *from, struct instant now);
 /* It was, and was wrong. */

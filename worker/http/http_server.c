@@ -32,6 +32,7 @@ enum exchange_state {
     EXCHANGE_READS,   /* a request, or nothing */
     EXCHANGE_HANDLED, /* a handler has it */
     EXCHANGE_LATE,    /* it brought a wrong token: the answer goes out when its limit fires */
+    EXCHANGE_PUT_OFF, /* it brings a token after many wrong ones: it is handled when its limit fires */
     EXCHANGE_SENDS,   /* the whole answer is in `out` */
     EXCHANGE_STREAMS,
     EXCHANGE_LINGERS, /* all is sent; further input is dropped */
@@ -50,6 +51,7 @@ struct http_exchange {
     size_t in_length;
     bool client_ended; /* it sends nothing more */
     bool is_by_path;   /* it came by a unix socket, where there are no browsers */
+    bool was_put_off;  /* then its token is compared */
     bool is_last;      /* the connection ends with this answer */
     struct buffer out, headers;
     size_t sent; /* of out */
@@ -97,9 +99,17 @@ static void exchange_close(struct http_exchange *exchange)
     free(exchange);
 }
 
+static void request_handle(struct http_exchange *exchange);
+
 static void limit_fire(struct loop_timer *timer)
 {
     struct http_exchange *exchange = list_owner(timer, struct http_exchange, limit);
+    if (exchange->state == EXCHANGE_PUT_OFF) {
+        exchange->state = EXCHANGE_HANDLED;
+        exchange->was_put_off = true;
+        request_handle(exchange);
+        return;
+    }
     if (exchange->state != EXCHANGE_LATE) {
         exchange_close(exchange);
         return;
@@ -243,7 +253,35 @@ bool http_stream_write(struct http_exchange *exchange, const void *bytes, size_t
 bool http_exchange_may_guess(const struct http_exchange *exchange)
 {
     const struct http_server *server = exchange->server;
-    return http_guess_is_allowed(&server->guesses, &exchange->peer, loop_now(server->options.loop));
+    return exchange->was_put_off ||
+           http_guess_is_allowed(&server->guesses, &exchange->peer, loop_now(server->options.loop));
+}
+
+/* Half of the connections may wait so, an eighth of them from one address. */
+static bool may_put_off(const struct http_exchange *exchange)
+{
+    const struct http_server *server = exchange->server;
+    unsigned of_one = 0, of_all = 0;
+    for (const struct list *link = server->kept.next; link != &server->kept; link = link->next) {
+        const struct http_exchange *other = list_owner(link, struct http_exchange, link);
+        bool is_put_off = other->state == EXCHANGE_PUT_OFF;
+        of_all += is_put_off;
+        of_one += is_put_off && http_guess_place(&other->peer) == http_guess_place(&exchange->peer);
+    }
+    return of_all < server->options.connections_max / 2 && of_one < server->options.connections_max / 8;
+}
+
+/* Whether a request that may bring a token has to wait: guesses are slow then, and the right token is not lost. */
+static bool token_put_off(struct http_exchange *exchange)
+{
+    bool may_bring =
+        exchange->request.method == HTTP_POST || http_request_header(&exchange->request, "Authorization") != NULL;
+    if (!may_bring || http_exchange_may_guess(exchange) || !may_put_off(exchange))
+        return false;
+    exchange->state = EXCHANGE_PUT_OFF;
+    list_change(exchange, &exchange->server->kept);
+    limit_set(exchange, LATE_NS);
+    return true;
 }
 
 bool http_exchange_has_token(const struct http_exchange *exchange, const char *token)
@@ -257,6 +295,10 @@ void http_refuse_token(struct http_exchange *exchange, unsigned status, const ch
     invariant(exchange->state == EXCHANGE_HANDLED);
     if (!http_exchange_may_guess(exchange)) {
         http_respond_text(exchange, 429, "too many wrong tokens just now; try again in a moment");
+        return;
+    }
+    if (exchange->was_put_off) {
+        http_respond_text(exchange, status, line);
         return;
     }
     http_guess_count(&server->guesses, &exchange->peer, loop_now(server->options.loop));
@@ -339,6 +381,8 @@ static void request_handle(struct http_exchange *exchange)
     const struct http_server_options *options = &exchange->server->options;
     struct http_request *request = &exchange->request;
     unsigned methods = 0;
+    if (token_put_off(exchange))
+        return;
     const char *path = path_inside(exchange->server, request->path);
     exchange->is_last = !request->keeps_alive;
     if (options->token != NULL && !http_exchange_has_token(exchange, options->token)) {
@@ -443,6 +487,7 @@ static void next_begin(struct http_exchange *exchange)
     exchange->in_length -= used;
     memmove(exchange->in, exchange->in + used, exchange->in_length);
     memset(&exchange->request, 0, sizeof exchange->request);
+    exchange->was_put_off = false;
     exchange->state = EXCHANGE_READS;
     limit_set(exchange, exchange->in_length > 0 ? REQUEST_NS : IDLE_NS);
     request_look(exchange);

@@ -21,7 +21,9 @@
  * keep others out. At most half of the connections are streams. What the client does not take of a stream is kept up to
  * 256 KiB.
  *
- * The answer to a wrong token comes after a second, and http_guess.h says how many tokens are compared.
+ * The answer to a wrong token comes after a second. After many wrong ones from an address (http_guess.h) what may bring
+ * another, a POST as well, is handled after a second, so that the right one is late, and not refused. At most half of
+ * the connections wait so, an eighth of them from one address; beyond that the answer is 429.
  *
  * Without a token and without a login a request has to name an address or localhost in its Host: else a page whose name
  * leads to this machine could read the answers. No browser reaches a unix socket, where any Host will do.
