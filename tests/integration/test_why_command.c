@@ -77,6 +77,8 @@ TEST(a_task_that_nobody_takes)
                    "ZADD retry 9000000000 '{\"class\":\"hold\",\"args\":[],\"jid\":\"again\",\"queue\":\"jobs\","
                    "\"retry_count\":1,\"error_class\":\"E\",\"error_message\":\"oops\"}'"));
     assert_why("again", "retry", FOUND, "It failed 2 times, last with \"E: oops\", and is tried again in ");
+    free(fleet_ask(&fleet, "ZADD retry 9000000001 '[]'"));
+    assert_why("9000000001-", "retry", FOUND, "It is tried again in "); /* what is no task has no class */
     free(fleet_ask(&fleet, "SET hf:2:result:done '{\"jid\":\"done\",\"class\":\"hold\",\"ended_at\":1000.25,"
                            "\"result\":7}'"));
     assert_why("done", "ended", FOUND, "It is done since 1970-01-01T00:16:40Z");
@@ -201,6 +203,7 @@ TEST(mistakes_are_told)
 {
     given_a_configuration();
     assert_int_equal(run_command("why", "a", "b"), 2);
+    assert_int_equal(run_command("why", "", NULL), 2);
     assert_int_equal(run_with("why", "--scan-limit=0", "a"), 2);
     free(fleet_ask(&fleet, "EVAL \"for i = 1, 30 do redis.call('ZADD', 'schedule', i, i) end\" 0"));
     assert_int_equal(run_with("why", "--scan-limit=10", "a"), GONE);

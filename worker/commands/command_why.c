@@ -54,7 +54,7 @@ static int run(int argc, char **argv)
     struct command_line line;
     if (!command_line_read(&line, &command_why, argc, argv, &command))
         return line.exit_code;
-    if (line.argument_count != 1)
+    if (line.argument_count != 1 || line.arguments[0][0] == '\0')
         return command_misused(&command_why, "name the task by its jid");
     int code = console_open(&command.console, &command_why, ORIGIN_NEEDS_QUEUE, false);
     if (code == EXIT_CODE_OK)

@@ -336,10 +336,12 @@ static void retry_write(struct wording *words)
     const struct task_facts *facts = words->facts;
     char human[HUMAN_TEXT_MAX], date[HUMAN_TEXT_MAX], quoted[LOG_QUOTE_MAX];
     words->expected = facts->at;
-    buffer_format(words->out, "It failed %u time%s%s%s, and is tried again %s (%s)", facts->failures,
-                  human_plural(facts->failures), facts->error[0] != '\0' ? ", last with " : "",
-                  facts->error[0] != '\0' ? log_quote(facts->error, quoted) : "", moment(words, facts->at, human),
-                  human_date(facts->at, date));
+    if (facts->failures > 0)
+        buffer_format(words->out, "It failed %u time%s%s%s, and", facts->failures, human_plural(facts->failures),
+                      facts->error[0] != '\0' ? ", last with " : "",
+                      facts->error[0] != '\0' ? log_quote(facts->error, quoted) : "");
+    buffer_format(words->out, "%s is tried again %s (%s)", facts->failures > 0 ? "" : "It",
+                  moment(words, facts->at, human), human_date(facts->at, date));
 }
 
 static void schedule_write(struct wording *words)

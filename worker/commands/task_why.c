@@ -21,11 +21,11 @@ static bool may_serve_queue(const struct fleet_process *process, const char *que
     return fleet_process_serves(process, queue) || (process->state == FLEET_ALIVE && process->info.queue_count == 0);
 }
 
-/* Workers of other programs do not say which classes they serve. */
+/* Workers of other programs do not say which classes they serve. What is no task has none, and any worker takes it. */
 static bool may_serve_class(const struct fleet_process *process, const char *class_name)
 {
-    struct text_span name = {class_name, strlen(class_name)};
-    return process->classes == NULL || terms_lists(process->classes, name);
+    return process->classes == NULL || class_name == NULL ||
+           terms_lists(process->classes, (struct text_span){class_name, strlen(class_name)});
 }
 
 static bool is_allowed(const struct fleet_process *process, const struct task_facts *facts, const char *item)
@@ -73,7 +73,7 @@ static void workers_read(struct task_why *why)
         fleet_read(&why->fleet, why->console);
         why->fleet_at = why->console->now;
     }
-    buffer_format(&item, "%s%s", TERMS_OF_CLASS, facts->class_name);
+    buffer_format(&item, "%s%s", TERMS_OF_CLASS, facts->class_name != NULL ? facts->class_name : "");
     for (size_t i = 0; i < why->fleet.count; i++) {
         const struct fleet_process *process = &why->fleet.items[i];
         if (process->state == FLEET_ALIVE || process->state == FLEET_FOREIGN)
@@ -193,6 +193,8 @@ static void line_read(struct task_why *why)
 
 /* --- its lock ----------------------------------------------------------------------------------------------------- */
 
+#define COUNT_MAX 1e15
+
 /* In the middle of each bucket; the last has no end. */
 static int64_t mean_us(const struct node_client *client)
 {
@@ -202,6 +204,8 @@ static int64_t mean_us(const struct node_client *client)
         double from = i > 0 ? (double)run_counts_bucket_bound(i - 1) : 0;
         double to = i + 1 < RUN_COUNTS_BUCKETS ? (double)run_counts_bucket_bound(i) : 2 * from;
         double count = counts->elements[i].bytes != NULL ? real_read(counts->elements[i].bytes, NULL) : 0;
+        if (!(count > 0 && count < COUNT_MAX)) /* what another program wrote there */
+            continue;
         sum += count * (from + to) / 2;
         total += count;
     }
