@@ -113,7 +113,8 @@ static void task_finish_with(struct slot *slot, int64_t result_ttl_ns)
 static void task_cancel(struct slot *slot)
 {
     slot_outcome_clear(slot);
-    task_result_write_cancelled(slot->jid, slot->envelope.class_name, wall_now(), &slot->result_record);
+    task_result_write_cancelled(slot->jid, slot->envelope.class_name, queue_now(slot->worker->queue),
+                                &slot->result_record);
     task_finish_with(slot, CANCELLED_KEPT_NS);
 }
 
