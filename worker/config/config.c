@@ -514,6 +514,7 @@ static void value_print(const struct config_value *value, struct buffer *out)
 static void meant_append(const struct config_key *key, const struct config_value *value, struct buffer *out)
 {
     bool is_text = value->kind == CONFIG_IS_TEXT,
+         is_truth = is_text && (strcmp(value->text, "true") == 0 || strcmp(value->text, "false") == 0),
          is_quantity = key->type == CONFIG_DURATION || key->type == CONFIG_SIZE;
     struct buffer meant = {0};
     if (is_quantity && value->kind == CONFIG_IS_INTEGER) {
@@ -528,7 +529,7 @@ static void meant_append(const struct config_key *key, const struct config_value
         config_text_print(value->text, &meant);
         buffer_append_text(&meant, "]");
     } else if (is_text && ((key->type == CONFIG_COUNT && value->text[strspn(value->text, "0123456789")] == '\0') ||
-                           (key->type == CONFIG_FLAG && strstr(" true false ", value->text) != NULL))) {
+                           (key->type == CONFIG_FLAG && is_truth))) {
         buffer_append_text(&meant, value->text);
     }
     if (meant.length > 0)
