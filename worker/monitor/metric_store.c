@@ -220,9 +220,11 @@ void metric_spread(struct metric_store *store, enum metric metric, struct metric
 static void escaped_append(struct buffer *out, const char *text)
 {
     const char *end = text + strlen(text);
-    for (size_t length; text<end; text += length> 0 ? length : 1) {
+    for (size_t length; text < end; text += length) {
         length = utf8_length(text, end);
-        if (length == 0)
+        bool is_text = length > 0;
+        length = is_text ? length : 1;
+        if (!is_text)
             buffer_append_text(out, UTF8_REPLACEMENT);
         else if (*text == '\n')
             buffer_append_text(out, "\\n");
