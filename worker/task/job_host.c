@@ -295,7 +295,7 @@ static int report_progress(hf_job *job, const char *json)
 {
     struct buffer mended = {0};
     if (json != NULL)
-        json_mend(json, strnlen(json, ITERATION_BYTES_MAX), &mended);
+        json_mend(json, strnlen(json, ITERATION_BYTES_MAX + 1), &mended);
     int taken = checkpoint_save(job, json != NULL ? buffer_text(&mended) : NULL);
     buffer_fini(&mended);
     return taken;
