@@ -18,8 +18,8 @@
  * CONFIRMING is for claims that others may have by now; the queue says whether they are still there. For successors:
  * between LOCKING and OPENING, a task that was claimed to be handed a lock waits for that. The question leaves when the
  * holder ends, so the answer is usually there. And for all, before READY, while the lease of the process is over
- * because it stood still or was cut off: until the lease is renewed. A lock that the task has by then is let go, because
- * whoever recovers the task needs it; once the lease is renewed, it is requested again.
+ * because it stood still or was cut off: until the lease is renewed. A lock that the task has by then is let go,
+ * because whoever recovers the task needs it; once the lease is renewed, it is requested again.
  *
  * UNSERVED is for tasks of a class that this process does not serve, between CLAIMING and the end: the move into
  * `retry` is refused when the grace of the task is over and no process of the fleet serves the class. Then it has
