@@ -121,6 +121,7 @@ static void check_terms(struct check *check, const char *group)
         fleet_free(&fleet);
     }
     node_client_close(console.client);
+    buffer_fini(&console.key);
     queue_keys_fini(&console.keys);
     buffer_fini(&text);
     buffer_fini(&waits);
