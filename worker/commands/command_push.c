@@ -724,7 +724,8 @@ static int await_result(struct push_command *command)
     return code;
 }
 
-/* Tells people, and no scripts, that nobody takes the task. What cannot be asked is no failure of the push. */
+/* Tells people, and no scripts, that nobody takes the task. What cannot be asked is no failure of the push, and not
+ * told. */
 static void servers_look(struct push_command *command)
 {
     struct console *console = &command->console;
@@ -732,6 +733,7 @@ static void servers_look(struct push_command *command)
     const char *queue = command->task.queue != NULL ? command->task.queue : "default";
     const char *class_name = command->task.class_name;
     char quoted[LOG_QUOTE_MAX];
+    console->is_silent = true;
     if (console_connect(console, false) == EXIT_CODE_OK && fleet_read(&fleet, console) == EXIT_CODE_OK) {
         bool has_foreign = false;
         for (size_t i = 0; i < fleet.count; i++)
@@ -746,6 +748,7 @@ static void servers_look(struct push_command *command)
     }
     fleet_free(&fleet);
     console->code = EXIT_CODE_OK;
+    console->has_complained = false;
 }
 
 static int run(int argc, char **argv)

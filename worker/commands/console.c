@@ -126,6 +126,8 @@ int console_connect(struct console *console, bool changes)
     /* The first question pays for the connection; the second one measures the clocks. */
     if (console_time(console) && console_time(console))
         return EXIT_CODE_OK;
+    if (console->is_silent)
+        return EXIT_CODE_TEMPORARY;
     console->has_complained = true;
     return (int)node_client_complain(console->client, console->command->name);
 }
