@@ -10,6 +10,7 @@
 #include "worker/locks/task_resources.h"
 #include "worker/config/config_change.h"
 #include "worker/config/node_options.h"
+#include "worker/config/surroundings.h"
 #include "worker/plugin/plugin_programs.h"
 #include "worker/supervisor/service_notify.h"
 #include "worker/startup_check.h"
@@ -36,6 +37,7 @@ struct reload {
     struct config *fresh;
     struct plugins *plugins;           /* NULL without a sound configuration */
     struct periodic_entries *periodic; /* of `fresh`; NULL without plugins */
+    char **event_environment;          /* of `fresh`; NULL without plugins */
     struct findings findings;
 };
 
@@ -203,6 +205,9 @@ static void *reader_run(void *argument)
         reload->plugins = plugins_read(&reload->worker->options, reload->fresh, &reload->findings);
     if (reload->plugins != NULL)
         reload->periodic = periodic_read(reload->fresh, &reload->findings);
+    if (reload->findings.errors == 0)
+        reload->event_environment = surroundings_read(&reload->fresh->on_event.surroundings, reload->fresh->path,
+                                                      "on_event.", &reload->findings);
     loop_post(reload->worker->loop, &reload->read);
     return NULL;
 }
@@ -333,6 +338,8 @@ static bool fresh_take(struct reload *reload)
     config_exchange(running, reload->fresh);
     periodic_take(reload, periodic);
     settings_apply(worker, reload->fresh);
+    event_commands_set_environment(worker->event_commands, reload->event_environment);
+    reload->event_environment = NULL;
     plugins_take(worker, reload->plugins);
     reload->plugins = NULL;
     fresh_retire(reload);
@@ -366,6 +373,8 @@ static void fresh_arrived(struct loop_message *message)
     reload->plugins = NULL;
     periodic_entries_free(reload->periodic);
     reload->periodic = NULL;
+    surroundings_forget(reload->event_environment);
+    reload->event_environment = NULL;
     config_free(reload->fresh);
     findings_fini(&reload->findings);
     reload->fresh = NULL;

@@ -18,6 +18,7 @@
 #include "worker/task/task_rules.h"
 #include "worker/locks/task_resources.h"
 #include "worker/config/suggest.h"
+#include "worker/config/surroundings.h"
 #include "worker/plugin/plugin_programs.h"
 
 /* One finding is enough: the remedy is the same for every class. */
@@ -347,4 +348,6 @@ void startup_check(const struct config *config, const struct plugins *plugins, s
     const struct config_event *event = &config->on_event;
     if (event->command.count > 0 && event->command.items[0][0] == '/')
         program_file_check(event->command.items[0], event->source.where, "on_event.command", findings);
+    if (event->command.count > 0)
+        surroundings_forget(surroundings_read(&event->surroundings, event->source.where, "on_event.", findings));
 }

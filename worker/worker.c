@@ -16,6 +16,7 @@
 #include "worker/config/findings.h"
 #include "worker/locks/task_resources.h"
 #include "worker/config/node_options.h"
+#include "worker/config/surroundings.h"
 #include "worker/reload.h"
 #include "worker/supervisor/service_notify.h"
 #include "worker/signals.h"
@@ -574,6 +575,10 @@ static void isolation_build(struct worker *worker)
     worker->launcher = launcher_create(worker->loop, options->zygote, options->run_table, zygote_lost, worker);
     worker->event_commands =
         event_commands_create(worker->loop, worker->launcher, &options->config->on_event, options->config->worker.host);
+    struct findings findings = {0}; /* startup_check has told them */
+    event_commands_set_environment(worker->event_commands,
+                                   surroundings_read(&options->config->on_event.surroundings, "", "", &findings));
+    findings_fini(&findings);
     worker->isolation = isolation_create(&(struct isolation_options){.loop = worker->loop,
                                                                      .launcher = worker->launcher,
                                                                      .run_table = options->run_table,

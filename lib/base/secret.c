@@ -34,7 +34,7 @@ bool secret_facts(const struct stat *facts, const char *path, struct error *erro
                          (unsigned)facts->st_uid);
     if ((facts->st_mode & others) != 0)
         return error_set(error,
-                         "%s: others than its owner have access to this password (mode %03o); chmod 600 it, or 440 "
+                         "%s: others than its owner have access to this secret (mode %03o); chmod 600 it, or 440 "
                          "if it is root's with a group of this process",
                          path, (unsigned)facts->st_mode & 0777);
     return true;

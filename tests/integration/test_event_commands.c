@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "tests/support/http_server.h"
+#include "base/memory.h"
 #include "tests/support/launcher_fixture.h"
 #include "tests/support/log_capture.h"
 #include "tests/support/loop_until.h"
@@ -102,6 +103,19 @@ TEST(it_is_told_what_happened)
                         "\"resource\":\"account:7\",\"error_class\":\"Net::Timeout\",\"message\":\"no \\\"answer\\\"\\n"
                         "\\u001b\",\"fence\":\"17\",\"host\":\"host-1\",\"at\":1763785000.123}\n"
                         "dead,0123456789abcdef01234567,sums,,/\n");
+}
+
+TEST(it_gets_what_the_configuration_gives_it)
+{
+    static char directory[] = "/usr", variable[] = "STAGE=two words";
+    char **variables = memory_zeroed(2, sizeof variables[0]);
+    variables[0] = memory_text(variable);
+    event_commands_set_environment(commands, variables);
+    settings.surroundings.directory = directory;
+    use("echo \"$HF_EVENT,$STAGE,$(pwd)\" >>$1/out");
+    tell("dead");
+    await_idle();
+    assert_string_equal(content_of("out"), "dead,two words,/usr\n");
 }
 
 TEST(what_is_not_known_is_left_out)

@@ -134,7 +134,7 @@ TEST(a_reload_reads_the_token_again)
     config_place_write(path, "the third of the tokens", 0644); /* so that everybody can read it */
     fleet_signal(&fleet, worker, SIGHUP);
     test_await(fleet_logged(&fleet, worker, "reload_refused"));
-    assert_true(fleet_logged(&fleet, worker, "others than its owner have access to this password (mode 644)"));
+    assert_true(fleet_logged(&fleet, worker, "others than its owner have access to this secret (mode 644)"));
     assert_true(lets_in("the second of the tokens"));
     assert_false(lets_in("the third of the tokens"));
     one_fleet_stop(worker);

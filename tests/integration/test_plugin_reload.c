@@ -395,4 +395,49 @@ TEST(a_program_is_replaced_by_another)
     one_fleet_stop(worker);
 }
 
+static void variables_write(const char *text, mode_t mode)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/variables", fleet.directory);
+    FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    fputs(text, file);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(chmod(path, mode), 0);
+}
+
+/* The file alone has changed; one that is refused changes nothing. */
+TEST(a_reload_reads_the_variables_of_programs_again)
+{
+    char classes[512], path[128];
+    unsigned worker = start(IN_THREADS);
+    snprintf(path, sizeof path, "%s/told", fleet.directory);
+    FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    fprintf(file, "#!/bin/sh\necho \"$STAGE $HF_JID\" >>journal\n");
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(chmod(path, 0755), 0);
+    variables_write("STAGE=first\n", 0600);
+    snprintf(classes, sizeof classes,
+             IN_THREADS
+             ", { class = \"told\"; program = \"%s\"; directory = \"%s\"; environment_file = \"%s/variables\"; }",
+             path, fleet.directory, fleet.directory);
+    struct fleet_setup setup = setup_of(classes);
+    fleet_configure(&fleet, worker, &setup);
+    fleet_reload(&fleet, worker);
+    push("told", "one", "");
+    test_await(fleet_noted(&fleet, "first one"));
+    variables_write("STAGE=second\n", 0600);
+    fleet_reload(&fleet, worker);
+    push("told", "two", "");
+    test_await(fleet_noted(&fleet, "second two"));
+    variables_write("STAGE=third\nHF_JID=7\n", 0600);
+    fleet_reload(&fleet, worker);
+    assert_true(fleet_logged(&fleet, worker, "variables:2: names that begin with HF_"));
+    push("told", "three", "");
+    test_await(fleet_noted(&fleet, "second three"));
+    test_await(fleet_left(&fleet) == 0);
+    one_fleet_stop(worker);
+}
+
 RUN_FLEET_TESTS

@@ -386,6 +386,24 @@ TEST(a_limit_of_memory_holds)
     assert_string_equal(buffer_text(&outcome->result), "[65536,20]");
 }
 
+TEST(it_gets_what_the_configuration_gives_it)
+{
+    static const char *const variables[] = {"STAGE=two words", "PATH=/usr/bin:/bin:/of/its/own", NULL};
+    outing.handler.environment = variables;
+    outing.handler.directory = "/usr";
+    assert_int_equal(outing_run("printf '{\"result\":[\"%s\",\"%s\",\"%s\"]}' \"$STAGE\" \"$PATH\" \"$(pwd)\" >&3"),
+                     HF_OK);
+    assert_string_equal(buffer_text(&outcome->result), "[\"two words\",\"/usr/bin:/bin:/of/its/own\",\"/usr\"]");
+}
+
+TEST(a_directory_that_is_gone_is_named)
+{
+    outing.handler.directory = "/nowhere/at/all";
+    assert_int_equal(outing_run("exit 0"), HF_FAIL);
+    assert_string_equal(outcome->failure.error_class, "HF::NotStarted");
+    assert_contains(outcome->failure.message, "its directory is missing or may not be entered");
+}
+
 TEST(no_descriptor_stays_behind)
 {
     assert_int_equal(outing_run("exit 0"), HF_OK);

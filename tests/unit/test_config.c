@@ -139,7 +139,7 @@ TEST(wrong_types_are_errors)
         "t.conf:2: lock_nodes: expected a list of up to 256 groups ( { ... }, { ... } ), found a group { }");
     config_place_expect_error(
         CONFIG_NODES "plugin_settings = ( { plugin = \"a\"; settings = { size = 3; }; } );\n",
-        "t.conf:2: plugin_settings[0].settings.size: settings of plugins are texts: write the value in quotes");
+        "t.conf:2: plugin_settings[0].settings.size: its values are texts: write the value in quotes");
 }
 
 TEST(a_wrong_type_says_what_to_write)

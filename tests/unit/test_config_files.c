@@ -188,7 +188,7 @@ TEST(passwords_that_others_can_read_are_refused)
     config_place_write("secret", CANARY "\n", 0620);
     config_place_expect_error(
         "queue_node = { host = \"q\"; password_file = \"secret\"; };",
-        "t.conf:1: queue: secret: others than its owner have access to this password (mode 620); chmod 600 it, "
+        "t.conf:1: queue: secret: others than its owner have access to this secret (mode 620); chmod 600 it, "
         "or 440 if it is root's with a group of this process");
     config_place_write("secret", "\n", 0600);
     config_place_expect_error(

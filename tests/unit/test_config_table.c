@@ -165,7 +165,8 @@ TEST(the_sample_shows_every_key_as_it_is_written)
             section_bring_in(text, section);
     static const char *const alternatives[] = {"unix_path", "password_file", "password_env",  "user",
                                                "sentinels", "master",        "sentinel_user", "sentinel_password_file",
-                                               "program",   "token_file"};
+                                               "program",   "token_file",    "environment",   "environment_file",
+                                               "directory"};
     for (char *line = strstr(text, "# "); line != NULL; line = strstr(line + 1, "# ")) {
         size_t length = strspn(line + 2, "abcdefghijklmnopqrstuvwxyz_");
         bool is_setting = length > 0 && strncmp(line + 2 + length, " = ", 3) == 0;

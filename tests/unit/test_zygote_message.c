@@ -34,6 +34,26 @@ TEST(the_words_come_out_as_they_went_in)
     assert_null(pointers[6]);
 }
 
+TEST(a_directory_is_the_last_word)
+{
+    struct child_plan placed = plan;
+    placed.directory = "/srv";
+    placed.environment = NULL;
+    struct zygote_order order;
+    char words[64], *pointers[6];
+    assert_true(zygote_order_of(&order, 1, &placed));
+    zygote_words_write(&placed, words);
+    assert_true(zygote_order_is_sound(&order, sizeof order + order.words_length, 2));
+    assert_true(zygote_words_split(&order, words, pointers));
+    assert_int_equal(order.environment_count, 1);
+    assert_string_equal(pointers[4], "/srv");
+    order.has_directory = 2;
+    assert_false(zygote_order_is_sound(&order, sizeof order + order.words_length, 2));
+    order.has_directory = 1;
+    order.environment_count = 0;
+    assert_false(zygote_order_is_sound(&order, sizeof order + order.words_length, 2));
+}
+
 TEST(an_environment_may_be_empty)
 {
     struct child_plan bare = plan;

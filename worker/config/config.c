@@ -27,6 +27,7 @@
 #include "worker/config/config_table.h"
 #include "worker/config/node_options.h"
 #include "worker/config/suggest.h"
+#include "worker/config/surroundings.h"
 #include "worker/http/http_address.h"
 
 /* --- queues ------------------------------------------------------------------------------------------------------- */
@@ -209,6 +210,11 @@ static void process_check(const struct config_class *entry, struct findings *fin
         findings_error(findings, "%s: memory_limit: must be at least 64MiB, or 0", where);
     if (entry->open_files_limit > 0 && entry->open_files_limit < OPEN_FILES_MIN)
         findings_error(findings, "%s: open_files_limit: must be at least %d, or 0", where, OPEN_FILES_MIN);
+    if (entry->program.count == 0 && !surroundings_are_empty(&entry->surroundings))
+        findings_error(findings,
+                       "%s: environment, environment_file and directory have no meaning without a program: a plugin "
+                       "has its plugin_settings",
+                       where);
     if (entry->program.count == 0)
         return;
     if (entry->program.items[0][0] != '/')
@@ -592,7 +598,7 @@ static void pairs_apply(struct reader *reader, const struct config_value *value,
         if (item->kind == CONFIG_IS_TEXT)
             config_pairs_add(field, item->name, item->text);
         else
-            findings_error(reader->findings, "%s:%u: %s.%s: settings of plugins are texts: write the value in quotes",
+            findings_error(reader->findings, "%s:%u: %s.%s: its values are texts: write the value in quotes",
                            item->file, item->line, path, item->name);
     }
 }

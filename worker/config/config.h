@@ -197,6 +197,13 @@ struct config_queue {
 /* For settings that a handler has as well. */
 enum config_answer { CONFIG_BY_HANDLER, CONFIG_YES, CONFIG_NO };
 
+/* What a program finds when it starts; see surroundings.h. */
+struct config_surroundings {
+    struct config_pairs environment;
+    char *environment_file; /* "" = none */
+    char *directory;        /* "" = / */
+};
+
 /* The settings of one class. task_rules.h derives the rules from them. */
 struct config_class {
     struct config_source source;
@@ -223,13 +230,14 @@ struct config_class {
     enum config_on_crowd on_crowd;
     unsigned share; /* percent of the threads */
     enum config_isolation isolation;
-    struct config_words program;  /* the file and its first arguments; none = the handler is in a plugin */
-    int64_t timeout_ns, grace_ns; /* 0 = the handler decides */
-    unsigned tasks_per_process;   /* 0 = any number */
-    int64_t memory_per_process;   /* bytes above which a process is replaced; 0 = any */
-    int64_t memory_limit;         /* bytes, RLIMIT_DATA; 0 = the worker's limit */
-    unsigned open_files_limit;    /* 0 = the worker's limit */
-    int64_t result_ttl_ns;        /* 0 = results are not kept */
+    struct config_words program;             /* the file and its first arguments; none = the handler is in a plugin */
+    struct config_surroundings surroundings; /* of the program */
+    int64_t timeout_ns, grace_ns;            /* 0 = the handler decides */
+    unsigned tasks_per_process;              /* 0 = any number */
+    int64_t memory_per_process;              /* bytes above which a process is replaced; 0 = any */
+    int64_t memory_limit;                    /* bytes, RLIMIT_DATA; 0 = the worker's limit */
+    unsigned open_files_limit;               /* 0 = the worker's limit */
+    int64_t result_ttl_ns;                   /* 0 = results are not kept */
 };
 
 struct config_plugin {
@@ -262,6 +270,7 @@ struct config_event {
     struct config_source source;
     struct config_words command; /* the file and its first arguments; none = no command */
     struct config_words events;
+    struct config_surroundings surroundings; /* of the command */
     int64_t timeout_ns;
     unsigned parallel;
 };

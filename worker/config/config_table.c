@@ -123,6 +123,21 @@ static const struct config_key config_periodic_keys[] = {
 };
 #undef FIELD
 
+/* Of a class with a program, and of on_event. */
+#define SURROUNDINGS_KEYS                                                                                              \
+    {KEY("environment", CONFIG_PAIRS, surroundings.environment, NULL, 0, 256), .is_reloadable = true,                  \
+     .example = "{ STAGE = \"test\"; API = \"${API}\"; }",                                                             \
+     .help = "Variables of the program: texts; ${NAME} is the worker's own variable, which has to be set. They come "  \
+             "before PATH, HOME, LANG and TZ of the worker."},                                                         \
+        {KEY("environment_file", CONFIG_PATH, surroundings.environment_file, NULL, 0, 4095), .is_reloadable = true,    \
+         .example = "/etc/holdfast/resize.env",                                                                        \
+         .help = "File with more of them, a line NAME=VALUE each, the place for secrets; private as a password_file. " \
+                 "Read at the start and by a reload."},                                                                \
+    {                                                                                                                  \
+        KEY("directory", CONFIG_PATH, surroundings.directory, NULL, 0, 4095),                                          \
+            .is_reloadable = true, .example = "/srv/resize", .help = "The directory in which it starts. Default: /."   \
+    }
+
 #define FIELD(member) .offset = offsetof(struct config_event, member)
 static const struct config_key config_event_keys[] = {
     {KEY("command", CONFIG_WORDS, command, NULL, 0, 64), .item_max = 4095, .may_be_one = true,
@@ -136,6 +151,7 @@ static const struct config_key config_event_keys[] = {
      .help = "A command that takes longer gets SIGTERM and, 2 seconds later, SIGKILL."},
     {KEY("parallel", CONFIG_COUNT, parallel, "2", 1, 64), .is_reloadable = true,
      .help = "How many may run at once. Up to 1,000 events wait; more are dropped, and the log says how many."},
+    SURROUNDINGS_KEYS,
     {.name = NULL},
 };
 #undef FIELD
@@ -255,7 +271,8 @@ static const struct config_key config_class_keys[] = {
     {KEY("program", CONFIG_WORDS, program, NULL, 1, 64), .item_max = 4095, .may_be_one = true,
      .example = "[\"/usr/local/bin/resize\", \"--fast\"]", .is_reloadable = true,
      .help = "Instead of a plugin: the absolute path of a program that is started for each of its tasks, and its first "
-             "arguments: docs/handlers.md."},
+             "arguments: docs/handlers.md. It gains no privileges (no_new_privs), by sudo for example."},
+    SURROUNDINGS_KEYS,
     {KEY("timeout", CONFIG_DURATION, timeout_ns, "0s", 0, DAYS(366)), .example = "5m", .is_reloadable = true,
      .help = "A run that takes longer fails: it is cancelled and, in a process, killed after grace. 0s: the plugin "
              "decides, else never."},

@@ -281,7 +281,7 @@ static void words_print(const struct config_words *words, struct buffer *out)
 /* Recognises secrets among the settings of plugins by their names. */
 static bool names_a_secret(const char *key)
 {
-    static const char *const words[] = {"password", "secret", "token", "credential", "private"};
+    static const char *const words[] = {"password", "secret", "token", "credential", "private", "key"};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
         if (strcasestr(key, words[i]) != NULL)
             return true;

@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "queue/envelope.h"
 #include "worker/config/config_table.h"
+#include "worker/config/surroundings.h"
 #include "worker/isolation/input.h"
 #include "worker/isolation/output.h"
 #include "worker/isolation/program_environment.h"
@@ -18,7 +19,7 @@
 #define KILL_AFTER_NS (2 * NS_PER_S)
 #define TELL_AFTER_NS (1 * NS_PER_S)
 
-enum { STDOUT, STDERR, STREAMS, VARIABLES = PROGRAM_INHERITED + 4 };
+enum { STDOUT, STDERR, STREAMS };
 
 struct event_commands {
     struct loop *loop;
@@ -26,6 +27,7 @@ struct event_commands {
     const struct config_event *settings;
     char *host;
     struct program_inheritance inheritance;
+    char **configured;            /* variables; may be NULL */
     struct list waiting, running; /* struct event_command */
     unsigned waiting_count, running_count;
     unsigned dropped; /* and not logged yet */
@@ -69,26 +71,13 @@ static void event_write(const struct event *event, const char *host, struct buff
     buffer_format(text, ",\"at\":%.3f}\n", (double)event->at.us / (double)US_PER_S);
 }
 
-static void variable_put(struct buffer *text, const char *name, const char *value)
+static void environment_write(const struct event_command *command, struct program_environment *environment)
 {
-    buffer_format(text, "%s=%s", name, value);
-    buffer_append(text, "", 1);
-}
-
-/* `variables` point into `text`, and end with NULL. */
-static void environment_write(const struct event_command *command, struct buffer *text, const char *variables[])
-{
-    const struct program_inheritance *inheritance = &command->owner->inheritance;
-    size_t count = 0;
-    variable_put(text, "HF_EVENT", command->name);
-    variable_put(text, "HF_JID", command->jid);
-    variable_put(text, "HF_CLASS", command->class_name);
-    for (const char *at = text->bytes; at < text->bytes + text->length; at += strlen(at) + 1)
-        variables[count++] = at;
-    for (size_t i = 0; i < PROGRAM_INHERITED; i++)
-        if (inheritance->variables[i] != NULL)
-            variables[count++] = inheritance->variables[i];
-    variables[count] = NULL;
+    const struct event_commands *commands = command->owner;
+    program_environment_put(environment, "HF_EVENT", command->name);
+    program_environment_put(environment, "HF_JID", command->jid);
+    program_environment_put(environment, "HF_CLASS", command->class_name);
+    program_environment_list(environment, &commands->inheritance, (const char *const *)commands->configured);
 }
 
 /* --- one command -------------------------------------------------------------------------------------------------- */
@@ -218,18 +207,20 @@ static void command_order(struct event_command *command, const int ends[])
 {
     struct event_commands *commands = command->owner;
     const struct config_words *words = &commands->settings->command;
-    const char **arguments = memory_zeroed(words->count + 1, sizeof arguments[0]), *variables[VARIABLES];
-    struct buffer text = {0};
+    const char **arguments = memory_zeroed(words->count + 1, sizeof arguments[0]);
+    const char *directory = commands->settings->surroundings.directory;
+    struct program_environment environment = {0};
     for (size_t i = 0; i < words->count; i++)
         arguments[i] = words->items[i];
-    environment_write(command, &text, variables);
+    environment_write(command, &environment);
     struct child_plan plan = {.kind = CHILD_PROGRAM,
                               .descriptors = {ends[0], ends[1], ends[2]},
                               .descriptor_count = 3,
                               .arguments = arguments,
-                              .environment = variables};
+                              .environment = environment.variables,
+                              .directory = directory != NULL && directory[0] != '\0' ? directory : NULL};
     launcher_spawn(commands->launcher, &command->child, &plan);
-    buffer_fini(&text);
+    program_environment_fini(&environment);
     free(arguments);
 }
 
@@ -328,6 +319,12 @@ struct event_commands *event_commands_create(struct loop *loop, struct launcher 
     return commands;
 }
 
+void event_commands_set_environment(struct event_commands *commands, char **environment)
+{
+    surroundings_forget(commands->configured);
+    commands->configured = environment;
+}
+
 void event_commands_destroy(struct event_commands *commands)
 {
     if (commands == NULL)
@@ -345,6 +342,7 @@ void event_commands_destroy(struct event_commands *commands)
     dropped_tell(commands);
     loop_timer_clear(commands->loop, &commands->dropped_told);
     program_inheritance_fini(&commands->inheritance);
+    surroundings_forget(commands->configured);
     free(commands->host);
     free(commands);
 }

@@ -7,8 +7,8 @@
  *     event_commands_destroy(commands);            kills what runs, before the launcher is destroyed
  *
  * Each event is one process, started by the zygote: a JSON object on its standard input, HF_EVENT, HF_JID and HF_CLASS
- * beside PATH, HOME, LANG and TZ in its environment, the directory /. What it prints is logged as `event_output`. It
- * has a time limit. A command that fails is a warning in the log and is not repeated, and nothing waits for it: neither
+ * beside PATH, HOME, LANG and TZ in its environment, and the surroundings that the configuration gives it. What it
+ * prints is logged as `event_output`. It has a time limit. A command that fails is a warning in the log and is not repeated, and nothing waits for it: neither
  * the task nor its lock. At most EVENTS_WAITING_MAX events wait for their turn; further ones are dropped, and their
  * number is logged once a second.
  *
@@ -42,6 +42,8 @@ struct event_commands;
 struct event_commands *event_commands_create(struct loop *loop, struct launcher *launcher,
                                              const struct config_event *settings, const char *host);
 void event_commands_destroy(struct event_commands *commands); /* NULL is fine */
+/* Takes over the variables of surroundings_read, from the next command on. */
+void event_commands_set_environment(struct event_commands *commands, char **environment);
 
 /* Whether the configuration names this event: so that no facts are gathered in vain. */
 bool event_commands_want(const struct event_commands *commands, const char *name);

@@ -66,6 +66,7 @@ struct child_plan {
     /* CHILD_PROGRAM: the file (absolute) and its arguments, and its whole environment; both end with NULL. Together
      * up to 128 KiB. */
     const char *const *arguments, *const *environment;
+    const char *directory; /* CHILD_PROGRAM: where it starts; NULL = / */
     /* CHILD_PROGRAM: the run entry with its deadline. launcher_spawn sets the occupant. NULL = no deadline. */
     struct run_entry *run_entry;
     int64_t memory_bytes; /* RLIMIT_DATA; 0 = as the worker has */

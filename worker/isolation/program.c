@@ -264,11 +264,12 @@ static void program_order(struct program *program)
         ends_close(ends);
         return;
     }
-    program_environment_set(&programs->environment, &programs->inheritance, run->job, run->rules);
+    program_environment_set(&programs->environment, &programs->inheritance, run);
     struct child_plan plan = {.kind = CHILD_PROGRAM,
                               .descriptor_count = ENDS,
                               .arguments = run->handler->program,
                               .environment = programs->environment.variables,
+                              .directory = run->handler->directory,
                               .run_entry = run->run_entry,
                               .is_quiet = run->began == NULL,
                               .memory_bytes = run->rules->memory_limit,

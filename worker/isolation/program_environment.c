@@ -3,9 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/invariant.h"
 #include "base/memory.h"
 #include "queue/envelope.h"
+
+enum { CAPACITY_FIRST = 32 };
 
 void program_inheritance_take(struct program_inheritance *inheritance)
 {
@@ -79,27 +80,59 @@ static void job_put(struct buffer *text, const struct hf_job *job)
         text_put(text, "HF_CHECKPOINT", job->checkpoint);
 }
 
+void program_environment_put(struct program_environment *environment, const char *name, const char *value)
+{
+    text_put(&environment->text, name, value);
+}
+
+static bool is_configured(const char *const *configured, const char *variable)
+{
+    size_t length = strcspn(variable, "=") + 1;
+    for (; configured != NULL && *configured != NULL; configured++)
+        if (strncmp(*configured, variable, length) == 0)
+            return true;
+    return false;
+}
+
+static void variable_append(struct program_environment *environment, size_t *count, const char *variable)
+{
+    if (*count == environment->capacity) {
+        environment->capacity = environment->capacity == 0 ? CAPACITY_FIRST : 2 * environment->capacity;
+        environment->variables =
+            memory_resize(environment->variables, environment->capacity, sizeof environment->variables[0]);
+    }
+    environment->variables[(*count)++] = variable;
+}
+
+void program_environment_list(struct program_environment *environment, const struct program_inheritance *inheritance,
+                              const char *const *configured)
+{
+    const struct buffer *text = &environment->text;
+    size_t count = 0;
+    for (size_t i = 0; i < PROGRAM_INHERITED; i++)
+        if (inheritance->variables[i] != NULL && !is_configured(configured, inheritance->variables[i]))
+            variable_append(environment, &count, inheritance->variables[i]);
+    for (const char *const *variable = configured; variable != NULL && *variable != NULL; variable++)
+        variable_append(environment, &count, *variable);
+    for (const char *at = text->bytes; at < text->bytes + text->length; at += strlen(at) + 1)
+        variable_append(environment, &count, at);
+    variable_append(environment, &count, NULL);
+}
+
 void program_environment_set(struct program_environment *environment, const struct program_inheritance *inheritance,
-                             const struct hf_job *job, const struct task_rules *rules)
+                             const struct isolated_run *run)
 {
     struct buffer *text = &environment->text;
-    size_t count = 0;
     buffer_clear(text);
-    job_put(text, job);
-    lock_put(text, job);
-    if (rules->timeout_ns > 0)
-        number_put(text, "HF_TIMEOUT_MS", rules->timeout_ns / NS_PER_MS);
-    for (size_t i = 0; i < PROGRAM_INHERITED; i++)
-        if (inheritance->variables[i] != NULL)
-            environment->variables[count++] = inheritance->variables[i];
-    for (const char *at = text->bytes; at < text->bytes + text->length; at += strlen(at) + 1) {
-        invariant(count < PROGRAM_VARIABLES_MAX);
-        environment->variables[count++] = at;
-    }
-    environment->variables[count] = NULL;
+    job_put(text, run->job);
+    lock_put(text, run->job);
+    if (run->rules->timeout_ns > 0)
+        number_put(text, "HF_TIMEOUT_MS", run->rules->timeout_ns / NS_PER_MS);
+    program_environment_list(environment, inheritance, run->handler->environment);
 }
 
 void program_environment_fini(struct program_environment *environment)
 {
     buffer_fini(&environment->text);
+    free(environment->variables);
 }

@@ -1,6 +1,7 @@
-/* The environment of a program: facts of its task, and four variables of the worker's own environment.
+/* The environment of a program: facts of its task, what the configuration gives it, and four variables of the worker's
+ * own environment.
  *
- *     program_environment_set(&environment, &facts);      again for each run
+ *     program_environment_set(&environment, &inheritance, run);      again for each run
  *     plan.environment = environment.variables;           until the next one
  *     program_environment_fini(&environment);
  *
@@ -9,13 +10,12 @@
 #define WORKER_PROGRAM_ENVIRONMENT_H
 
 #include "base/buffer.h"
-#include "worker/task/job_host.h"
-#include "worker/task/task_rules.h"
+#include "worker/isolation/isolation.h"
 
-enum { PROGRAM_INHERITED = 4, PROGRAM_VARIABLES_MAX = 24 };
+enum { PROGRAM_INHERITED = 4 };
 
-/* PATH, HOME, LANG and TZ, which every program gets. It gets nothing else of the worker's environment, so that no
- * secret is passed on. */
+/* PATH, HOME, LANG and TZ, which every program gets, unless the configuration has others. It gets nothing else of the
+ * worker's environment, so that no secret is passed on. */
 struct program_inheritance {
     char *variables[PROGRAM_INHERITED]; /* "NAME=VALUE", NULL = it has none */
 };
@@ -26,12 +26,19 @@ void program_inheritance_fini(struct program_inheritance *inheritance);
 
 /* Zeroed = empty. */
 struct program_environment {
-    struct buffer text;
-    const char *variables[PROGRAM_VARIABLES_MAX + 1]; /* ends with NULL */
+    struct buffer text;     /* the facts, each with its NUL */
+    const char **variables; /* ends with NULL */
+    size_t capacity;
 };
 
+/* The parts, for a program that runs no task: facts, one after the other, then the list of these, of the variables
+ * from the configuration (may be NULL), and of the inherited ones that those do not replace. */
+void program_environment_put(struct program_environment *environment, const char *name, const char *value);
+void program_environment_list(struct program_environment *environment, const struct program_inheritance *inheritance,
+                              const char *const *configured);
+
 void program_environment_set(struct program_environment *environment, const struct program_inheritance *inheritance,
-                             const struct hf_job *job, const struct task_rules *rules);
+                             const struct isolated_run *run);
 void program_environment_fini(struct program_environment *environment);
 
 #endif

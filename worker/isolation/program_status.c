@@ -132,6 +132,9 @@ bool program_start_verdict(const char *file, int failure, char *reason, size_t s
         why = "users other than root and the worker's may change it, or a directory above it; `holdfast check` says "
               "which";
         break;
+    case ENOTDIR:
+        why = "its directory is missing or may not be entered, or a part of a path is no directory";
+        break;
     case ENOEXEC:
         why = "it is no program for this machine, or a script without a first line that begins with #!";
         break;

@@ -80,7 +80,8 @@ struct zygote_spawn {
     int descriptors[CHILD_DESCRIPTORS_MAX]; /* at least the first three */
     unsigned descriptor_count;
     char **arguments, **environment; /* of a program */
-    int program;                     /* its file (O_PATH) */
+    const char *directory;
+    int program; /* its file (O_PATH) */
     pid_t zygote;
     uint64_t mark; /* as of zygote_mark */
     volatile int failure;
@@ -498,10 +499,20 @@ BARE static void program_execute(const struct zygote_spawn *spawn)
         syscall(SYS_execve, spawn->arguments[0], spawn->arguments, spawn->environment);
 }
 
+/* The error says that it is about the directory (program_start_verdict). */
+BARE static bool directory_enter(const char *directory)
+{
+    bool is_there = syscall(SYS_chdir, directory) == 0;
+    if (!is_there)
+        errno = ENOTDIR;
+    return is_there;
+}
+
 BARE static int program_become(void *context)
 {
     struct zygote_spawn *spawn = context;
-    if (child_settle(spawn) && limit_set(RLIMIT_DATA, spawn->order->memory_bytes) && syscall(SYS_chdir, "/") == 0) {
+    if (child_settle(spawn) && limit_set(RLIMIT_DATA, spawn->order->memory_bytes) &&
+        directory_enter(spawn->directory)) {
         syscall(SYS_umask, S_IRWXG | S_IRWXO);
         if (signals_unblock())
             program_execute(spawn);
@@ -690,6 +701,12 @@ static void spawn_fill(struct zygote_spawn *spawn)
     spawn->descriptor_count = count;
     spawn->arguments = in.pointers;
     spawn->environment = in.pointers + in.order.argument_count + 1;
+    spawn->directory = "/";
+    if (in.order.child_kind == CHILD_PROGRAM && in.order.has_directory) {
+        char **last = spawn->environment + in.order.environment_count - 1;
+        spawn->directory = *last;
+        *last = NULL;
+    }
 }
 
 static pid_t child_spawn(struct zygote_process *zygote, ssize_t length)

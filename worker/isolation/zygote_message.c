@@ -21,14 +21,17 @@ bool zygote_order_of(struct zygote_order *order, uint64_t number, const struct c
                                    .number = number,
                                    .descriptor_count = plan->descriptor_count,
                                    .is_quiet = plan->is_quiet,
+                                   .has_directory = plan->directory != NULL,
                                    .memory_bytes = plan->memory_bytes,
                                    .open_files = plan->open_files};
     for (unsigned i = 0; i < plan->descriptor_count; i++)
         order->descriptors_sent |= plan->descriptors[i] >= 0 ? 1U << i : 0;
     if (plan->kind != CHILD_PROGRAM)
         return true;
+    const char *const directory[] = {plan->directory, NULL};
     bool fits = words_count(plan->arguments, &order->argument_count, &order->words_length) &&
-                words_count(plan->environment, &order->environment_count, &order->words_length);
+                words_count(plan->environment, &order->environment_count, &order->words_length) &&
+                words_count(directory, &order->environment_count, &order->words_length);
     order->words_in_file = order->words_length > ZYGOTE_WORDS_INLINE_MAX;
     return fits;
 }
@@ -45,7 +48,8 @@ static char *words_append(char *at, const char *const *words)
 
 void zygote_words_write(const struct child_plan *plan, char *words)
 {
-    words_append(words_append(words, plan->arguments), plan->environment);
+    const char *const directory[] = {plan->directory, NULL};
+    words_append(words_append(words_append(words, plan->arguments), plan->environment), directory);
 }
 
 static unsigned descriptors_due(const struct zygote_order *order)
@@ -59,7 +63,8 @@ static unsigned descriptors_due(const struct zygote_order *order)
 static bool words_are_sound(const struct zygote_order *order, size_t length)
 {
     if (order->words_length > ZYGOTE_WORDS_MAX || order->argument_count > order->words_length ||
-        order->environment_count > order->words_length - order->argument_count)
+        order->environment_count > order->words_length - order->argument_count ||
+        order->has_directory > (order->environment_count > 0))
         return false;
     if (order->child_kind == CHILD_PROGRAM && order->argument_count == 0)
         return false;

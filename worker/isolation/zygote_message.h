@@ -1,7 +1,7 @@
 /* The messages between the worker's launcher and its zygote over their SOCK_SEQPACKET socket. Pure: bytes only.
  *
- * An order is the struct, then the words of a program (arguments, then environment, each with its NUL) if they are
- * short. Longer words are in a memory file, the last of the order's descriptors. Reports are the struct alone. Both
+ * An order is the struct, then the words of a program (arguments, environment, directory, each with its NUL) if they
+ * are short. Longer words are in a memory file, the last of the order's descriptors. Reports are the struct alone. Both
  * ends are one program on one machine, so there is no byte order and no version. Lengths and counts are checked all
  * the same, because the death of a zygote kills all children. */
 #ifndef WORKER_ZYGOTE_MESSAGE_H
@@ -30,7 +30,8 @@ struct zygote_order {
     uint32_t descriptors_sent; /* bit i: the order includes the plan's i-th; the others are /dev/null */
     uint32_t words_in_file;
     uint32_t words_length;
-    uint32_t is_quiet; /* only a failure is reported as SPAWNED */
+    uint16_t is_quiet;      /* only a failure is reported as SPAWNED */
+    uint16_t has_directory; /* the last of the environment is where the program starts */
     uint32_t argument_count, environment_count;
     int64_t memory_bytes, open_files;
 };

@@ -7,6 +7,7 @@
 #include "base/invariant.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "worker/config/surroundings.h"
 #include "worker/plugin/plugin_private.h"
 
 /* --- sets ------------------------------------------------------------------------------------------------------- */
@@ -169,6 +170,8 @@ static void handler_entry_free(struct handler_entry *entry)
     for (char **word = entry->program; word != NULL && *word != NULL; word++)
         free(*word);
     free(entry->program);
+    surroundings_forget(entry->environment);
+    free(entry->directory);
     free(entry->class_name);
     free(entry->about);
     free(entry->origin);

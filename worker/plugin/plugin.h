@@ -52,6 +52,8 @@ struct plugin_handler {
     uint32_t flags;                       /* HF_LOCK_REQUIRED, HF_SERIAL, ... */
     int (*run)(hf_job *job, void *state); /* NULL for a program */
     const char *const *program;           /* the file and its first arguments, ends with NULL; NULL = a plugin's */
+    const char *const *environment;       /* of a program, from the configuration: "NAME=VALUE", ends with NULL */
+    const char *directory;                /* of a program; NULL = / */
     int (*check)(const char *args, size_t length, char *reason, size_t reason_size); /* may be NULL */
     unsigned retries;                                                                /* 0 = as usual */
     int64_t retry_for_ms;                                                            /* 0 = not limited by time */

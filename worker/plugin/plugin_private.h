@@ -9,7 +9,7 @@
 struct handler_entry {
     struct plugin_handler handler; /* first */
     char *class_name, *about, *origin;
-    char **program;
+    char **program, **environment, *directory; /* of a program */
 };
 
 /* A set of plugins and handlers, and what was made for it: a set that follows on another shares with that what did not

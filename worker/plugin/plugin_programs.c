@@ -8,10 +8,12 @@
 #include "base/buffer.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "worker/config/surroundings.h"
 #include "worker/config/trusted_file.h"
 #include "worker/plugin/plugin_private.h"
 
-static struct handler_entry *handler_make(const struct config_class *entry)
+/* Takes over the environment. */
+static struct handler_entry *handler_make(const struct config_class *entry, char **environment)
 {
     struct handler_entry *made = memory_new(struct handler_entry);
     struct buffer about = {0};
@@ -23,18 +25,34 @@ static struct handler_entry *handler_make(const struct config_class *entry)
     made->program = memory_zeroed(entry->program.count + 1, sizeof made->program[0]);
     for (size_t i = 0; i < entry->program.count; i++)
         made->program[i] = memory_text(entry->program.items[i]);
+    const char *directory = entry->surroundings.directory;
+    made->environment = environment;
+    made->directory = directory[0] != '\0' ? memory_text(directory) : NULL;
     made->handler = (struct plugin_handler){.class_name = made->class_name,
                                             .about = made->about,
                                             .flags = HF_PROGRESS,
                                             .program = (const char *const *)made->program,
+                                            .environment = (const char *const *)environment,
+                                            .directory = made->directory,
                                             .isolation = HF_ISOLATION_PROCESS,
                                             .origin = made->origin};
     return made;
 }
 
-static bool is_what_it_was(const struct plugin_handler *handler, const struct config_class *entry)
+static bool words_are_equal(const char *const *a, char *const *b)
+{
+    for (; *a != NULL && *b != NULL; a++, b++)
+        if (strcmp(*a, *b) != 0)
+            return false;
+    return *a == *b;
+}
+
+static bool is_what_it_was(const struct plugin_handler *handler, const struct config_class *entry, char **environment)
 {
     if (handler == NULL || handler->program == NULL || strcmp(handler->origin, entry->source.where) != 0)
+        return false;
+    if (strcmp(handler->directory != NULL ? handler->directory : "", entry->surroundings.directory) != 0 ||
+        !words_are_equal(handler->environment, environment))
         return false;
     for (size_t i = 0; i < entry->program.count; i++)
         if (handler->program[i] == NULL || strcmp(handler->program[i], entry->program.items[i]) != 0)
@@ -50,14 +68,19 @@ static void program_add(struct plugins *plugins, const struct plugins *running, 
     const struct plugin_handler *former = running != NULL ? plugins_find(running, entry->name) : NULL;
     if (other != NULL && other->program != NULL)
         return; /* the configuration has two entries for the class, and has said so */
-    if (other != NULL)
+    if (other != NULL) {
         findings_error(findings, "%s: the class %s has a program, and the plugin %s serves it too; remove one of them",
                        entry->source.where, log_quote(entry->name, quoted), other->origin);
-    else if (program_file_check(entry->program.items[0], entry->source.where, "program", findings) &&
-             is_what_it_was(former, entry))
+        return;
+    }
+    char **environment = surroundings_read(&entry->surroundings, entry->source.where, "", findings);
+    if (program_file_check(entry->program.items[0], entry->source.where, "program", findings) &&
+        is_what_it_was(former, entry, environment)) {
         plugins_share_handler(plugins, former);
-    else
-        plugins_add_handler(plugins, handler_make(entry));
+        surroundings_forget(environment);
+    } else {
+        plugins_add_handler(plugins, handler_make(entry, environment));
+    }
 }
 
 void plugins_add_programs(struct plugins *plugins, const struct plugins *running, const struct config *config,

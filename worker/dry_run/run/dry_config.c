@@ -7,6 +7,7 @@
 #include "base/invariant.h"
 #include "base/memory.h"
 #include "worker/dry_run/plan/load_generator.h"
+#include "worker/config/surroundings.h"
 
 /* What runs is a sleep that listens. */
 #define STOP_TIMEOUT_NS (200 * NS_PER_MS)
@@ -88,6 +89,7 @@ static void classes_turn(struct config *config)
     for (size_t i = 0; i < config->class_count; i++) {
         struct config_class *entry = &config->classes[i];
         words_clear(&entry->program);
+        surroundings_clear(&entry->surroundings);
         entry->isolation = CONFIG_ISOLATION_THREAD;
         entry->tasks_per_process = entry->open_files_limit = 0;
         entry->memory_per_process = entry->memory_limit = 0;
