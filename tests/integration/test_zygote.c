@@ -170,7 +170,7 @@ TEST(descriptors_stand_where_the_plan_puts_them)
 TEST(limits_are_those_of_the_plan)
 {
     int file = memfd_create("output", MFD_CLOEXEC);
-    const char *const arguments[] = {"/bin/sh", "-c", "ulimit -n; ulimit -Hn; ulimit -v", NULL};
+    const char *const arguments[] = {"/bin/sh", "-c", "ulimit -n; ulimit -Hn; ulimit -d", NULL};
     struct child_plan plan = {.kind = CHILD_PROGRAM,
                               .descriptors = {-1, file, -1},
                               .descriptor_count = 3,
