@@ -54,7 +54,7 @@ TEST(a_result_cannot_steer_a_terminal)
 TEST(every_place_has_its_answer)
 {
     assert_none(NONE_TO_COME, "j1 has no result. It is nowhere: ",
-                "{\"jid\":\"j1\",\"state\":\"gone\",\"error\":null,\"reason\":\"unknown\"");
+                "{\"jid\":\"j1\",\"state\":\"gone\",\"error\":null,\"reason\":\"gone\"");
     given("SADD queues q");
     given("LPUSH queue:q " TASK("j1", ""));
     assert_none(NONE_YET, "j1 has no result yet. No worker is alive. Start one",

@@ -81,8 +81,8 @@ TEST(a_task_that_nobody_takes)
     assert_why("9000000001-", "retry", FOUND, "It is tried again in "); /* what is no task has no class */
     free(fleet_ask(&fleet, "SET hf:2:result:done '{\"jid\":\"done\",\"class\":\"hold\",\"ended_at\":1000.25,"
                            "\"result\":7}'"));
-    assert_why("done", "ended", FOUND, "It is done since 1970-01-01T00:16:40Z");
-    assert_why("nothing", "unknown", GONE, "It is nowhere: ");
+    assert_why("done", "done", FOUND, "It was done at 1970-01-01T00:16:40Z");
+    assert_why("nothing", "gone", GONE, "It is nowhere: ");
 }
 
 TEST(a_lock_of_another_program)

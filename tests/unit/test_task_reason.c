@@ -33,7 +33,7 @@ static int reason_free(void **state)
 {
     (void)state;
     task_reason_fini(&reason);
-    reason = (struct task_reason){.code = TASK_UNKNOWN};
+    reason = (struct task_reason){.code = TASK_GONE};
     return 0;
 }
 
@@ -57,13 +57,13 @@ TEST(one_that_is_nowhere_is_unknown_or_has_ended)
 {
     facts.is_found = false;
     assert_reason(
-        TASK_UNKNOWN, "It is nowhere: it ended and left no result, was deleted, or was never pushed.",
+        TASK_GONE, "It is nowhere: it ended and left no result, was deleted, or was never pushed.",
         "The log of the workers says how it ended (ending=); only a class with a result_ttl leaves a result.");
     facts.was_cut = true;
-    assert_reason(TASK_UNSEEN, "It was not found among the entries that were looked at, and there are more.",
+    assert_reason(TASK_UNKNOWN, "It was not found among the entries that were looked at, and there are more.",
                   "Look further with --scan-limit.");
     facts.ended_at = AT(-60);
-    assert_reason(TASK_ENDED, "It is done since 2026-11-21T18:04:06Z, and left a result.",
+    assert_reason(TASK_DONE, "It was done at 2026-11-21T18:04:06Z, and left a result.",
                   "`holdfast result j1` prints it.");
     facts.was_cancelled = true;
     assert_reason(TASK_CANCELLED, "It was cancelled at 2026-11-21T18:04:06Z.",

@@ -10,10 +10,10 @@
 /* Living processes give back the claims of a dead one so long after the end of its lease. */
 #define RECOVERY_US (20 * US_PER_S)
 
-static const char *const names[TASK_REASONS] = {[TASK_UNKNOWN] = "unknown",
-                                                [TASK_UNSEEN] = "unseen",
+static const char *const names[TASK_REASONS] = {[TASK_GONE] = "gone",
+                                                [TASK_UNKNOWN] = "unknown",
                                                 [TASK_CANCELLED] = "cancelled",
-                                                [TASK_ENDED] = "ended",
+                                                [TASK_DONE] = "done",
                                                 [TASK_DEAD] = "dead",
                                                 [TASK_RUNS] = "runs",
                                                 [TASK_STARTS] = "starts",
@@ -108,9 +108,9 @@ static enum task_reason_code code_of(const struct task_facts *facts, struct wall
 {
     if (!facts->is_found)
         return facts->was_cancelled      ? TASK_CANCELLED
-               : facts->ended_at.us != 0 ? TASK_ENDED
-               : facts->was_cut          ? TASK_UNSEEN
-                                         : TASK_UNKNOWN;
+               : facts->ended_at.us != 0 ? TASK_DONE
+               : facts->was_cut          ? TASK_UNKNOWN
+                                         : TASK_GONE;
     if (facts->twin != NULL)
         return TASK_TWIN;
     switch (facts->place) {
@@ -361,14 +361,14 @@ static void ending_write(const struct wording *words, enum task_reason_code code
     const struct task_facts *facts = words->facts;
     bool has_error = facts->error[0] != '\0';
     char human[HUMAN_TEXT_MAX], quoted[LOG_QUOTE_MAX];
-    if (code == TASK_UNKNOWN)
+    if (code == TASK_GONE)
         buffer_append_text(words->out, "It is nowhere: it ended and left no result, was deleted, or was never pushed");
-    else if (code == TASK_UNSEEN)
+    else if (code == TASK_UNKNOWN)
         buffer_append_text(words->out, "It was not found among the entries that were looked at, and there are more");
     else if (code == TASK_CANCELLED)
         buffer_format(words->out, "It was cancelled at %s", human_date(facts->ended_at, human));
-    else if (code == TASK_ENDED)
-        buffer_format(words->out, "It is done since %s, and left a result", human_date(facts->ended_at, human));
+    else if (code == TASK_DONE)
+        buffer_format(words->out, "It was done at %s, and left a result", human_date(facts->ended_at, human));
     else
         buffer_format(words->out, "It died %s%s%s", moment(words, facts->at, human), has_error ? ": " : "",
                       has_error ? log_quote(facts->error, quoted) : "");
@@ -496,9 +496,8 @@ static void queued_advise(const struct wording *words)
 }
 
 static const char *const plain_advice[TASK_REASONS] = {
-    [TASK_UNKNOWN] =
-        "The log of the workers says how it ended (ending=); only a class with a result_ttl leaves a result.",
-    [TASK_UNSEEN] = "Look further with --scan-limit.",
+    [TASK_GONE] = "The log of the workers says how it ended (ending=); only a class with a result_ttl leaves a result.",
+    [TASK_UNKNOWN] = "Look further with --scan-limit.",
     [TASK_CANCELLED] = "Nothing. If it is to run after all, push it again.",
     [TASK_STARTS] = "Nothing. If it stays so for a minute, see the log of that process.",
     [TASK_NO_WORKER] = "Start one (`holdfast work`, `systemctl start holdfast`). One that ends at once says why in the "
@@ -531,7 +530,7 @@ static void advice_write(const struct wording *words, enum task_reason_code code
 {
     if (plain_advice[code] != NULL)
         buffer_append_text(words->out, plain_advice[code]);
-    else if (code == TASK_ENDED)
+    else if (code == TASK_DONE)
         buffer_format(words->out, "`holdfast result %s` prints it.", words->jid);
     else if (code == TASK_DEAD)
         buffer_format(words->out, "When the cause is mended: `holdfast tasks retry %s`.", words->jid);

@@ -1,7 +1,7 @@
 /* Why a task does not run: one sentence, and what to do, as a function of what the nodes say of it. Pure. For `why`,
  * and for all that shows a task (task_why.h gathers the facts).
  *
- *     struct task_reason reason = {.code = TASK_UNKNOWN};
+ *     struct task_reason reason = {.code = TASK_GONE};
  *     task_reason_find(&reason, &facts, now);
  *     puts(buffer_text(&reason.sentence));
  *     task_reason_fini(&reason);
@@ -16,10 +16,10 @@
 #include "worker/print/printer.h"
 
 enum task_reason_code {
-    TASK_UNKNOWN, /* nowhere, and without a result */
-    TASK_UNSEEN,  /* not found where was looked */
+    TASK_GONE,    /* nowhere, and without a result */
+    TASK_UNKNOWN, /* not found where was looked */
     TASK_CANCELLED,
-    TASK_ENDED,
+    TASK_DONE,
     TASK_DEAD,
     TASK_RUNS,
     TASK_STARTS,    /* a process has it, and does not show a run */
