@@ -64,7 +64,8 @@ TEST(every_place_has_its_answer)
     assert_none(NONE_YET, "It is scheduled for ", "\"state\":\"pending\",\"error\":null,\"reason\":\"scheduled\"");
     given("DEL schedule");
     given("ZADD retry 9000000000 " TASK("j1", ",\"error_class\":\"E\",\"error_message\":\"oops\""));
-    assert_none(NONE_YET, "last with \"E: oops\"", "\"error\":\"E: oops\",\"reason\":\"retry\"");
+    assert_none(NONE_YET, "It failed with \"E: oops\", and is tried again in ",
+                "\"error\":\"E: oops\",\"reason\":\"retry\"");
     given("DEL retry");
     given("ZADD hf:2:processes 99999999999 h:1:a");
     given("EVAL \"redis.call('HSET', KEYS[1], '3', '0123456789abcdefq' .. string.char(10) .. ARGV[1])\" 1 "

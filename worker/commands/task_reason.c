@@ -336,12 +336,14 @@ static void retry_write(struct wording *words)
     const struct task_facts *facts = words->facts;
     char human[HUMAN_TEXT_MAX], date[HUMAN_TEXT_MAX], quoted[LOG_QUOTE_MAX];
     words->expected = facts->at;
+    buffer_append_text(words->out, "It ");
     if (facts->failures > 0)
-        buffer_format(words->out, "It failed %u time%s%s%s, and", facts->failures, human_plural(facts->failures),
-                      facts->error[0] != '\0' ? ", last with " : "",
-                      facts->error[0] != '\0' ? log_quote(facts->error, quoted) : "");
-    buffer_format(words->out, "%s is tried again %s (%s)", facts->failures > 0 ? "" : "It",
-                  moment(words, facts->at, human), human_date(facts->at, date));
+        buffer_format(words->out, "failed %u time%s%s", facts->failures, human_plural(facts->failures),
+                      facts->error[0] != '\0' ? ", " : " and ");
+    if (facts->error[0] != '\0')
+        buffer_format(words->out, "%s with %s, and ", facts->failures > 0 ? "last" : "failed",
+                      log_quote(facts->error, quoted));
+    buffer_format(words->out, "is tried again %s (%s)", moment(words, facts->at, human), human_date(facts->at, date));
 }
 
 static void schedule_write(struct wording *words)
