@@ -227,9 +227,8 @@ TEST(show_tells_everything_that_is_known)
     assert_contains(result.out, "\"has_result\":true");
     given("SET hf:2:result:j2 '{\"ended_at\":1000.25,\"result\":7}'");
     admin("tasks", "show", "j2");
-    assert_contains(result.error,
-                    "the task j2 was not found. It was done at 1970-01-01T00:16:40Z, and left a result. "
-                    "`holdfast result j2` prints it.");
+    assert_contains(result.error, "the task j2 was not found. It was done at 1970-01-01T00:16:40Z, and left a result. "
+                                  "`holdfast result j2` prints it.");
     given("DEL hf:2:result:j2");
     admin("tasks", "show", "j2");
     assert_int_equal(result.exit_code, 1);

@@ -8,9 +8,9 @@
  *
  * Each event is one process, started by the zygote: a JSON object on its standard input, HF_EVENT, HF_JID and HF_CLASS
  * beside PATH, HOME, LANG and TZ in its environment, and the surroundings that the configuration gives it. What it
- * prints is logged as `event_output`. It has a time limit. A command that fails is a warning in the log and is not repeated, and nothing waits for it: neither
- * the task nor its lock. At most EVENTS_WAITING_MAX events wait for their turn; further ones are dropped, and their
- * number is logged once a second.
+ * prints is logged as `event_output`. It has a time limit. A command that fails is a warning in the log and is not
+ * repeated, and nothing waits for it: neither the task nor its lock. At most EVENTS_WAITING_MAX events wait for their
+ * turn; further ones are dropped, and their number is logged once a second.
  *
  * So events are lost when the worker dies or is in a hurry. What must not be lost is in the dead set.
  *
