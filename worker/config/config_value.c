@@ -278,7 +278,7 @@ static void words_print(const struct config_words *words, struct buffer *out)
     buffer_append_text(out, "]");
 }
 
-/* Recognises secrets among the settings of plugins by their names. */
+/* Recognises secrets among the settings of plugins, and the variables of programs, by their names. */
 static bool names_a_secret(const char *key)
 {
     static const char *const words[] = {"password", "secret", "token", "credential", "private", "key"};
