@@ -139,7 +139,7 @@ TEST(what_is_no_marker_is_told)
     assert_contains(result.out, "lock1 is excluded (bad_marker): ");
     nodes("heal --wait");
     assert_int_equal(result.exit_code, 1);
-    assert_contains(result.error, "lock1: Something else is under the key hf:lock:group");
+    assert_contains(result.error, "lock1: What is under the key hf:lock:group is no marker that this version can read");
 }
 
 TEST(numbers_of_nodes_and_ttls_have_bounds)

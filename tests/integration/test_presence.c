@@ -50,6 +50,7 @@ TEST(a_running_task_is_shown_and_what_was_done_is_counted)
                           "return notes .. redis.call('HLEN', key)\" 0");
     assert_string_equal(times, "12"); /* and the one that was cancelled, which is no failure */
     free(times);
+    assert_int_equal(fleet_number(&fleet, "DEL hf:2:result:long"), 1); /* that it was cancelled */
     assert_int_equal(fleet_keys(&fleet), 0);
     free(who);
 }

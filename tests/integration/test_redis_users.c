@@ -348,9 +348,9 @@ static void page_serve(void)
     password_write(token, "the token of this test");
     const char *const arguments[] = {"serve", "-c", config, "--listen", http, "--token-file", token, NULL};
     struct program serving = program_start(arguments, -1);
-    test_await(strstr(http_ask(http, "GET", "/metrics", "", ""), "\nholdfast_fleet_queue_node_up 1\n") != NULL);
+    test_await(strstr(http_ask(http, "GET", "/metrics", login, ""), "\nholdfast_fleet_queue_node_up 1\n") != NULL);
     for (size_t i = 0; i < sizeof reads / sizeof reads[0]; i++)
-        assert_contains(http_ask(http, "GET", reads[i], "", ""), " 200 ");
+        assert_contains(http_ask(http, "GET", reads[i], login, ""), " 200 ");
     for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
         snprintf(path, sizeof path, "/api/change/%s", changes[i][0]);
         snprintf(body, sizeof body, "name=%s", changes[i][1]);
