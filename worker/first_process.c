@@ -22,10 +22,10 @@ static void dead_reap(pid_t command)
 }
 
 /* A terminal signals the command as well, because it is in the same process group; a second SIGINT would mean
- * something else to it. */
+ * something else to it. But of its hangup only the leader of the session hears. */
 static void signal_pass_on(pid_t command, const siginfo_t *info)
 {
-    if (info->si_code <= 0 && info->si_signo != SIGCHLD)
+    if (info->si_signo != SIGCHLD && (info->si_code <= 0 || info->si_signo == SIGHUP))
         kill(command, info->si_signo);
 }
 

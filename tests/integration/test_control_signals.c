@@ -8,6 +8,12 @@
 
 #include "tests/support/one_fleet.h"
 
+/* Two processes look for claims of processes in no list, and leave a mark of it. */
+static long long keys_left(void)
+{
+    return fleet_number(&fleet, "EVAL \"return redis.call('DBSIZE') - redis.call('EXISTS', 'hf:2:walked')\" 0");
+}
+
 static void push(const char *class_name, const char *jid, unsigned milliseconds)
 {
     fleet_push(&fleet, "{\"class\":\"%s\",\"args\":[%u],\"jid\":\"%s\"}", class_name, milliseconds, jid);
@@ -94,7 +100,7 @@ TEST(an_idle_worker_drains_at_once)
     test_await(fleet_number(&fleet, "EXISTS hf:2:processes") == 1);
     fleet_signal(&fleet, worker, SIGUSR2);
     assert_int_equal(fleet_wait(&fleet, worker), 0);
-    assert_int_equal(fleet_number(&fleet, "DBSIZE"), 0);
+    assert_int_equal(keys_left(), 0);
 }
 
 /* What it does not claim any more does not keep it, and what runs does. */
@@ -276,7 +282,7 @@ TEST(a_worker_that_stops_in_a_storm_of_signals_ends_well)
         test_await(fleet_logged(&fleet, worker, "worker_started"));
         fleet_signal(&fleet, worker, SIGTERM);
         assert_ends_well_in_a_storm(worker, 0, i == 0 ? STORMING : ALL_BUT_RELOAD);
-        assert_int_equal(fleet_number(&fleet, "DBSIZE"), 0);
+        assert_int_equal(keys_left(), 0);
     }
 }
 
@@ -284,7 +290,7 @@ TEST(a_stop_that_is_asked_for_before_the_first_act_is_heard)
 {
     assert_ends_well_in_a_storm(work_held(NULL), 0, ALL_BUT_RELOAD);
     assert_ends_well_in_a_storm(work_held("--processes 2"), 0, ALL_BUT_RELOAD);
-    assert_int_equal(fleet_number(&fleet, "DBSIZE"), 0);
+    assert_int_equal(keys_left(), 0);
 }
 
 /* It has nothing yet that would have to be taken apart. */
@@ -306,7 +312,7 @@ TEST(a_worker_that_starts_in_a_storm_of_signals_ends_well)
     unsigned worker = work_held(NULL);
     assert_ends_well_in_a_storm(worker, STOPPING, ALL_BUT_RELOAD);
     assert_true(fleet_logged(&fleet, worker, "worker_draining reason=SIGUSR2"));
-    assert_int_equal(fleet_number(&fleet, "DBSIZE"), 0);
+    assert_int_equal(keys_left(), 0);
 }
 
 TEST(several_processes_end_well_in_a_storm_of_signals)
@@ -315,7 +321,7 @@ TEST(several_processes_end_well_in_a_storm_of_signals)
     test_await(fleet_logged(&fleet, worker, "supervisor_ready"));
     fleet_signal(&fleet, worker, SIGTERM);
     assert_ends_well_in_a_storm(worker, 0, ALL_BUT_RELOAD);
-    assert_int_equal(fleet_number(&fleet, "DBSIZE"), 0);
+    assert_int_equal(keys_left(), 0);
 }
 
 /* --- the service manager ------------------------------------------------------------------------------------------ */

@@ -69,16 +69,17 @@ static int task_look(struct waiting *waiting)
     return code;
 }
 
-/* What was not found may have been on its way, and its result may be there since. */
+/* What was not found may have been on its way, so it is looked for twice. After each search its result may be there. */
 static int look(struct waiting *waiting)
 {
     int code = result_look(waiting);
-    if (code == EXIT_CODE_OK && !waiting->is_there)
+    bool is_open = true;
+    for (unsigned search = 0; search < 2 && code == EXIT_CODE_OK && !waiting->is_there && is_open; search++) {
         code = task_look(waiting);
-    if (code == EXIT_CODE_OK && !waiting->is_there && waiting->standing != STANDS_SOMEWHERE)
-        code = result_look(waiting);
-    if (code == EXIT_CODE_OK && !waiting->is_there && waiting->standing == STANDS_NOWHERE)
-        code = task_look(waiting);
+        if (code == EXIT_CODE_OK && waiting->standing != STANDS_SOMEWHERE)
+            code = result_look(waiting);
+        is_open = waiting->standing == STANDS_NOWHERE;
+    }
     return code;
 }
 
