@@ -201,6 +201,24 @@ TEST(who_waits_is_in_nobodys_way)
 }
 
 /* It asks about its terms again and again, and the node refuses that. */
+/* Each of the two serves what the other waits for, if who may not lock were in the way of a class that locks. */
+TEST(two_that_wait_do_not_wait_for_each_other)
+{
+    free(redis_server_command(server, "ZADD hf:2:processes 9000000000 first"));
+    free(redis_server_command(server, "HSET hf:2:process:first queues a waits \"\" "
+                                      "terms \"locks\\tin group g\\tr\\nclass work\\ta lock on \\\"a\\\"\\tr\\n\""));
+    begin(&probe, LINE("locks", "in group h") LINE("class work", "a lock on \"a\"") LINE("class other", "no lock"));
+    wait_told(&probe, "class work\nlocks");
+    begin(&other, LINE("locks", "in group g") LINE("class work", "a lock on \"b\"") LINE("class other", "no lock"));
+    wait_told(&other, "class work");
+    free(redis_server_command(server, "ZREM hf:2:processes first"));
+    free(redis_server_command(server, "DEL hf:2:process:first"));
+    wait_told(&other, "");
+    told_again(&probe, "class work\nlocks");
+    queue_probe_stop(&other);
+    wait_told(&probe, "");
+}
+
 TEST(who_waits_keeps_its_lease_while_it_asks)
 {
     begin(&probe, OURS);

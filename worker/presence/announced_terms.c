@@ -38,7 +38,7 @@ static void class_words_write(const struct config_class *entry, const struct plu
     while (handler->resources != NULL && handler->resources[count] != NULL)
         count++;
     if (mode == CONFIG_MODE_NONE) {
-        buffer_append_text(out, "no lock");
+        buffer_append_text(out, "no lock"); /* enlist.lua knows these words */
         return;
     }
     buffer_append_text(out, class_limit_of(entry) > 1 ? "one of several places of " : "a lock on ");

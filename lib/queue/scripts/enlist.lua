@@ -58,6 +58,10 @@ for _, identity in ipairs(listed) do
         end
     end
 end
+-- Who may not lock serves no class that locks, and is in nobody's way there: else two that wait could keep each other.
+each_item(waits.locks and terms or '', function(name, words)
+    waits[name] = waits[name] or words ~= 'no lock' or nil
+end)
 local names = {}
 for name in pairs(waits) do
     names[#names + 1] = name
