@@ -251,6 +251,18 @@ static void given_a_line(enum task_line line, const char *name)
     facts.lock.remaining_us = 8 * US_PER_S;
 }
 
+/* Whatever it locks. */
+TEST(without_a_quorum_nobody_claims)
+{
+    facts.lock.is_asked = true;
+    facts.lock.nodes = 3;
+    facts.lock.voters = 1;
+    facts.lock.quorum = 2;
+    facts.lock.trouble = "lock1: gone";
+    assert_reason(TASK_NO_QUORUM, "Its workers claim nothing: 1 of 3 lock nodes vote (lock1: gone).",
+                  "`holdfast nodes` says of each node why it does not vote, and what to do.");
+}
+
 static void given_a_holder(bool is_living)
 {
     facts.lock.is_ours = true;

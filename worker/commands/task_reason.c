@@ -119,7 +119,7 @@ static enum task_reason_code code_of(const struct task_facts *facts, struct wall
     case TASK_IN_CLAIMS:
         return !facts->is_living ? TASK_RECOVERED : facts->since.us != 0 ? TASK_RUNS : of_claim(facts);
     case TASK_IN_QUEUE:
-        return of_workers(facts, TASK_QUEUED);
+        return of_workers(facts, lacks_quorum(facts) ? TASK_NO_QUORUM : TASK_QUEUED);
     case TASK_IN_RETRY:
         return facts->unserved_at.us != 0 && facts->workers.able == 0 ? TASK_CLASS_UNSERVED
                                                                       : of_set(facts, TASK_RETRY, now);
@@ -256,13 +256,13 @@ static void lock_write(struct wording *words)
 static void quorum_write(const struct wording *words)
 {
     const struct task_facts *facts = words->facts;
-    buffer_append_text(words->out, "It waits for ");
-    if (facts->line != TASK_LINE_NONE)
-        buffer_format(words->out, "%s %s", line_kind(facts), words->line);
+    if (facts->place == TASK_IN_QUEUE)
+        buffer_append_text(words->out, "Its workers claim nothing");
+    else if (facts->line != TASK_LINE_NONE)
+        buffer_format(words->out, "It waits for %s %s, and nobody can have it", line_kind(facts), words->line);
     else
-        buffer_append_text(words->out, "its lock");
-    buffer_format(words->out, ", and nobody can have it: %u of %u lock nodes vote", facts->lock.voters,
-                  facts->lock.nodes);
+        buffer_append_text(words->out, "It waits for its lock, and nobody can have it");
+    buffer_format(words->out, ": %u of %u lock nodes vote", facts->lock.voters, facts->lock.nodes);
     if (facts->lock.trouble != NULL && facts->lock.trouble[0] != '\0')
         buffer_format(words->out, " (%s)", facts->lock.trouble);
 }

@@ -341,7 +341,10 @@ static void entry_read(struct task_why *why, const struct task_entry *entry)
     lease_read(why);
     bool is_parked = entry->place == TASK_IN_SCHEDULE && facts->put_off_at.us != 0;
     bool may_ask = entry->place == TASK_IN_CLAIMS && facts->is_living && facts->since.us == 0 && facts->locks;
-    if (facts->line != TASK_LINE_CLASS && (is_parked || may_ask))
+    /* Without a majority of the lock nodes nobody claims. */
+    bool is_left =
+        entry->place == TASK_IN_QUEUE && facts->workers.allowed > 0 && facts->workers.busy < facts->workers.threads;
+    if (facts->line != TASK_LINE_CLASS && (is_parked || may_ask || is_left))
         lock_read(why);
     if (may_ask)
         facts->ahead = 0; /* it is the next */
