@@ -1,6 +1,7 @@
 /* What a process announces of its configuration: what breaks exclusion is in the words that break. */
 #include "tests/support/test.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "tests/support/config_place.h"
@@ -58,6 +59,27 @@ TEST(locks_have_a_group_and_a_prefix)
     assert_words(ALONE, "", "locks", "on a single lock node without an id below \"\"");
     assert_words(ALONE, NULL, "locks", NULL);
     assert_words(CLASS(""), NULL, "locks", NULL);
+}
+
+static void nothing_changes(void *context)
+{
+    (void)context;
+}
+
+/* The queue node tells of them in the order of their leases. */
+TEST(the_reason_is_the_same_in_whatever_order_others_come)
+{
+    const char ours[] = "locks\tin group a\tr\n", theirs[] = "locks\tin group b\tr\n";
+    const struct terms_party one = {"host:1:x", theirs, ""}, two = {"host:2:x", theirs, ""};
+    struct announced_terms *terms =
+        announced_terms_create(&(struct announced_terms_options){.identity = "host:0:x", .changed = nothing_changes});
+    announced_terms_told(terms, ours, "locks", (const struct terms_party[]){one, two}, 2);
+    char *first = strdup(announced_terms_reason(terms));
+    assert_non_null(strstr(first, "host:1:x"));
+    announced_terms_told(terms, ours, "locks", (const struct terms_party[]){two, one}, 2);
+    assert_string_equal(announced_terms_reason(terms), first);
+    free(first);
+    announced_terms_destroy(terms);
 }
 
 RUN_TESTS_WITH(enter, leave)

@@ -220,7 +220,8 @@ const char *announced_terms_reason(const struct announced_terms *terms)
 
 struct telling {
     struct announced_terms *terms;
-    struct buffer reason, fields; /* the first */
+    struct buffer reason, fields; /* of the other whose name comes first: they come in any order */
+    const char *other;
 };
 
 /* First, as the end of a long text is cut. */
@@ -243,7 +244,11 @@ static void difference_note(void *context, const struct terms_difference *differ
     if (!difference->breaks) {
         fields_write(difference, &telling->terms->told);
         buffer_append_text(&telling->terms->told, "\n");
-    } else if (telling->reason.length == 0 && terms_lists(telling->terms->waits, difference->name)) {
+    } else if ((telling->other == NULL || strcmp(difference->other, telling->other) < 0) &&
+               terms_lists(telling->terms->waits, difference->name)) {
+        telling->other = difference->other;
+        buffer_clear(&telling->reason);
+        buffer_clear(&telling->fields);
         buffer_format(&telling->reason, WAITS "%s", difference->sentence);
         fields_write(difference, &telling->fields);
     }
