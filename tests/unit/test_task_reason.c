@@ -251,6 +251,15 @@ static void given_a_line(enum task_line line, const char *name)
     facts.lock.remaining_us = 8 * US_PER_S;
 }
 
+TEST(what_was_cancelled_ends_without_a_run)
+{
+    facts.is_cancelled = true;
+    assert_reason(TASK_QUEUED,
+                  "It is number 3 of 7 in the queue mail, which 2 workers serve: 4 of 10 threads are busy. It was "
+                  "cancelled, so it ends without a run when a worker takes it.",
+                  "Nothing.");
+}
+
 /* Whatever it locks. */
 TEST(without_a_quorum_nobody_claims)
 {

@@ -584,8 +584,16 @@ void task_reason_find(struct task_reason *reason, const struct task_facts *facts
     log_quote(facts->line_name, words.line);
     reason->code = code_of(facts, now);
     sentence_write(&words, reason->code);
+    bool is_to_end = facts->is_cancelled && reason->code != TASK_DEAD;
+    if (is_to_end)
+        buffer_append_text(words.out, reason->code == TASK_RUNS
+                                          ? " It was cancelled, so its handler was asked to stop."
+                                          : " It was cancelled, so it ends without a run when a worker takes it.");
     words.out = &reason->advice;
-    advice_write(&words, reason->code);
+    if (is_to_end)
+        buffer_append_text(words.out, "Nothing.");
+    else
+        advice_write(&words, reason->code);
     (void)buffer_text(&reason->advice);
     if (facts->is_local)
         local_add(&reason->advice);

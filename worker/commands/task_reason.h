@@ -54,6 +54,7 @@ struct task_facts {
     bool is_found, was_cut;    /* not all was looked at */
     struct wall_time ended_at; /* of its result */
     bool was_cancelled;        /* which is none, then */
+    bool is_cancelled;         /* it is somewhere, and `holdfast cancel` has named it */
     /* Where it is. */
     enum task_place place;
     const char *queue, *class_name;

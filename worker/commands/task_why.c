@@ -330,6 +330,16 @@ static void result_read(struct task_why *why)
         why->facts.ended_at = result.ended_at, why->facts.was_cancelled = result.was_cancelled;
 }
 
+static void cancel_read(struct task_why *why)
+{
+    struct console *console = why->console;
+    const char *jid = why->view.envelope.jid;
+    if (why->view.is_task && jid[0] != '\0')
+        why->facts.is_cancelled =
+            console_ask(console, "HGET", console_key(console, console->keys.iteration_prefix, jid), "cancelled", NULL)
+                ->kind == REDIS_STRING;
+}
+
 static void entry_read(struct task_why *why, const struct task_entry *entry)
 {
     struct task_facts *facts = &why->facts;
@@ -339,6 +349,7 @@ static void entry_read(struct task_why *why, const struct task_entry *entry)
     queue_read(why, entry);
     workers_read(why);
     lease_read(why);
+    cancel_read(why);
     bool is_parked = entry->place == TASK_IN_SCHEDULE && facts->put_off_at.us != 0;
     bool may_ask = entry->place == TASK_IN_CLAIMS && facts->is_living && facts->since.us == 0 && facts->locks;
     /* Without a majority of the lock nodes nobody claims. */
