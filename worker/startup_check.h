@@ -1,7 +1,7 @@
 /* What the configuration and the plugins have to say about each other: checked by `holdfast check` and before a
  * worker starts. */
-#ifndef WORKER_STARTUP_H
-#define WORKER_STARTUP_H
+#ifndef WORKER_STARTUP_CHECK_H
+#define WORKER_STARTUP_CHECK_H
 
 #include "worker/config/config.h"
 #include "worker/config/findings.h"

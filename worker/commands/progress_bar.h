@@ -7,8 +7,8 @@
  *     progress_end(&progress);                              removes the line
  *
  * Not thread-safe. Writing to the terminal may block: not on the loop thread of a worker. */
-#ifndef WORKER_PROGRESS_H
-#define WORKER_PROGRESS_H
+#ifndef WORKER_PROGRESS_BAR_H
+#define WORKER_PROGRESS_BAR_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -20,8 +20,8 @@
  * optional value); a unit test checks all tables. `holdfast lock` is the exception, for the habits of its users.
  *
  * Threads: the main thread only; getopt_long has global state. */
-#ifndef WORKER_OPTIONS_H
-#define WORKER_OPTIONS_H
+#ifndef WORKER_COMMAND_OPTIONS_H
+#define WORKER_COMMAND_OPTIONS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* What a worker process did, in numbers: counted on the loop, logged and written when it stops. */
-#ifndef WORKER_REPORT_H
-#define WORKER_REPORT_H
+#ifndef WORKER_WORK_REPORT_H
+#define WORKER_WORK_REPORT_H
 
 #include "base/buffer.h"
 #include "base/clock.h"

@@ -7,8 +7,8 @@
  * sleepers. It is held for a few instructions and released before the next wake. Results come back by loop_post.
  *
  * Start and stop: thread_pool_create starts all threads or none; thread_pool_destroy waits for the runs in progress. */
-#ifndef WORKER_RUNNER_POOL_H
-#define WORKER_RUNNER_POOL_H
+#ifndef WORKER_THREAD_POOL_H
+#define WORKER_THREAD_POOL_H
 
 #include "base/error.h"
 #include "base/loop.h"

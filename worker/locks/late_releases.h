@@ -8,8 +8,8 @@
  * happens after a refused lock that may still block others (late_releases_doubt).
  *
  * Runs on the loop. If the process dies, the lock expires, and the oldest waiter comes back by time. */
-#ifndef WORKER_PENDING_RELEASES_H
-#define WORKER_PENDING_RELEASES_H
+#ifndef WORKER_LATE_RELEASES_H
+#define WORKER_LATE_RELEASES_H
 
 #include "queue/waiting.h"
 #include "redlock/redlock_loop.h"

@@ -6,8 +6,8 @@
  *
  * Keeps the task's own bytes and sets only the members of a failure, in the order of Ruby's worker. Pure, except for
  * the jitter of the delay; any thread, one at a time for each struct. */
-#ifndef WORKER_FAILURE_H
-#define WORKER_FAILURE_H
+#ifndef WORKER_FAILURE_OUTCOME_H
+#define WORKER_FAILURE_OUTCOME_H
 
 #include <stdarg.h>
 

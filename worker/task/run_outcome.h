@@ -2,8 +2,8 @@
  *
  * Completes the job's failure if the handler gave no reason. Pure, except for the jitter of a delay; runs on the
  * thread that has the job. */
-#ifndef WORKER_RUN_RESULT_H
-#define WORKER_RUN_RESULT_H
+#ifndef WORKER_RUN_OUTCOME_H
+#define WORKER_RUN_OUTCOME_H
 
 #include "base/clock.h"
 #include "queue/envelope.h"

@@ -8,8 +8,8 @@
  *     }
  *
  * What failed leaves nothing to free. */
-#ifndef WORKER_DRY_RUN_RECORDED_H
-#define WORKER_DRY_RUN_RECORDED_H
+#ifndef WORKER_DRY_RUN_RECORDING_H
+#define WORKER_DRY_RUN_RECORDING_H
 
 #include "worker/dry_run/plan/plan.h"
 #include "worker/dry_run/report/result.h"

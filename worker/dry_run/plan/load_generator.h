@@ -9,8 +9,8 @@
  *     load_destroy(load);                               the next one when one has ended
  *
  * Used by one thread. The draws below are for any thread, and for handlers: they know the plan and the jid only. */
-#ifndef WORKER_DRY_RUN_LOAD_H
-#define WORKER_DRY_RUN_LOAD_H
+#ifndef WORKER_DRY_RUN_LOAD_GENERATOR_H
+#define WORKER_DRY_RUN_LOAD_GENERATOR_H
 
 #include "queue/envelope.h"
 #include "worker/dry_run/plan/plan.h"
