@@ -36,7 +36,7 @@ BEGIN {
     home["^zlib\\.h$"] = "^(worker/(task/backtrace|commands/task_view)\\.c|tests/unit/test_backtrace\\.c)$"
     home["^jansson\\.h$"] = "^(worker/|jobs/)"
     home["^curl/"] = "^(jobs/webhook/|tests/unit/test_webhook\\.c$)"
-    home["^openssl/"] = "^(jobs/webhook/|lib/redis/tls\\.c$|tests/unit/test_(webhook_tls|tls_ends)\\.c$|tests/support/http_server\\.c$|tests/support/authority\\.c$|tests/sim/scene/tls_front\\.c$)"
+    home["^openssl/"] = "^(jobs/webhook/|lib/(redis/tls|queue/(digest|base64))\\.c$|tests/unit/test_(webhook_tls|tls_ends)\\.c$|tests/support/http_server\\.c$|tests/support/authority\\.c$|tests/sim/scene/tls_front\\.c$)"
     home["^sqlite3\\.h$"] = "^(jobs/|tests/unit/(test_transfer|transfer_fixture|test_fence_sqlite|test_sql)\\.[ch]$)"
     home["^lua5\\.1/"] = "^tests/sim/server/script_(host|json)\\.c$"
     home["^cmocka\\.h$"] = "^tests/support/test\\.h$"

@@ -5,18 +5,9 @@
 #define QUEUE_DIGEST_H
 
 #include <stddef.h>
-#include <stdint.h>
 
 enum { DIGEST_TEXT_SIZE = 41 }; /* 40 digits and a NUL */
 
-struct digest {
-    uint32_t state[5];
-    uint64_t length; /* bytes so far */
-    unsigned char block[64];
-};
-
-void digest_begin(struct digest *digest);
-void digest_add(struct digest *digest, const void *bytes, size_t length);
-void digest_end(struct digest *digest, char text[DIGEST_TEXT_SIZE]);
+void digest_text(const void *bytes, size_t length, char text[DIGEST_TEXT_SIZE]);
 
 #endif

@@ -307,15 +307,14 @@ static bool expiry_add(struct task_builder *builder, int64_t at_us, struct addit
 static void unique_add(struct task_builder *builder, struct additions *additions)
 {
     const struct envelope *envelope = &builder->envelope;
-    struct digest digest;
     builder->digest[0] = '\0';
     if (builder->unique_ms == 0)
         return;
-    digest_begin(&digest);
-    digest_add(&digest, envelope->class_name, strlen(envelope->class_name));
-    digest_add(&digest, "\n", 1);
-    digest_add(&digest, envelope->args.bytes, envelope->args.length);
-    digest_end(&digest, builder->digest);
+    buffer_clear(&builder->unique);
+    buffer_append_text(&builder->unique, envelope->class_name);
+    buffer_append(&builder->unique, "\n", 1);
+    buffer_append(&builder->unique, envelope->args.bytes, envelope->args.length);
+    digest_text(builder->unique.bytes, builder->unique.length, builder->digest);
     buffer_clear(&builder->unique);
     envelope_append_string(&builder->unique, builder->digest, strlen(builder->digest));
     add(additions, "hf_unique", text_span_of(&builder->unique));

@@ -128,12 +128,9 @@ static void chance_spoil(char *bytes, size_t length)
         char before[DIGEST_TEXT_SIZE], after[DIGEST_TEXT_SIZE];
     } spoilt;
     if (spoilt.before[0] == '\0') {
-        struct digest digest;
         char *text = memory_text(queue_script_heartbeat.source);
         bytes_replace(text, queue_script_heartbeat.length, draws, nothing);
-        digest_begin(&digest);
-        digest_add(&digest, text, queue_script_heartbeat.length);
-        digest_end(&digest, spoilt.after);
+        digest_text(text, queue_script_heartbeat.length, spoilt.after);
         memcpy(spoilt.before, queue_script_heartbeat.sha1, sizeof spoilt.before);
         assert_string_not_equal(spoilt.before, spoilt.after);
         free(text);

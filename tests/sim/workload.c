@@ -154,10 +154,7 @@ static void plain_lock_add(struct buffer *bytes, unsigned number, bool is_releas
     snprintf(key, sizeof key, "lock:resource:%u", number);
     snprintf(value, sizeof value, "%032x:host-1.example/1234/%u", number, number % at_once);
     if (sha1[0] == '\0') {
-        struct digest digest;
-        digest_begin(&digest);
-        digest_add(&digest, script, strlen(script));
-        digest_end(&digest, sha1);
+        digest_text(script, strlen(script), sha1);
         redis_request_command(bytes, "SCRIPT", "LOAD", script);
         replies--;
     }

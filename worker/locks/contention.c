@@ -222,11 +222,7 @@ void waiting_names_fini(struct waiting_names *names)
 
 void waiting_names_digest(const struct waiting_names *names, char text[DIGEST_TEXT_SIZE])
 {
-    struct digest digest;
-    digest_begin(&digest);
-    for (unsigned i = 0; i < names->count; i++)
-        digest_add(&digest, names->names[i], strlen(names->names[i]) + 1);
-    digest_end(&digest, text);
+    digest_text(names->text.bytes, names->text.length, text);
 }
 
 const char *waiting_names_class(const struct waiting_names *names)

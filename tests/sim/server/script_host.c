@@ -164,20 +164,13 @@ static int redis_error_reply(lua_State *lua)
     return push_table_of_one(lua, "err", text_at(lua, 1));
 }
 
-static void sha1_of(struct text text, char hex[DIGEST_TEXT_SIZE])
-{
-    struct digest digest;
-    digest_begin(&digest);
-    digest_add(&digest, text.bytes, text.length);
-    digest_end(&digest, hex);
-}
-
 static int redis_sha1hex(lua_State *lua)
 {
     char hex[DIGEST_TEXT_SIZE];
     if (lua_gettop(lua) != 1)
         luaL_error(lua, "wrong number of arguments");
-    sha1_of(text_at(lua, 1), hex);
+    struct text text = text_at(lua, 1);
+    digest_text(text.bytes, text.length, hex);
     lua_pushstring(lua, hex);
     return 1;
 }
@@ -353,7 +346,7 @@ const struct script *script_load(struct script_host *host, struct text source, s
     }
     struct script script = {.function = luaL_ref(host->lua, LUA_REGISTRYINDEX), .length = source.length};
     script.source = memory_text_of(source.bytes, source.length);
-    sha1_of(source, script.sha1);
+    digest_text(source.bytes, source.length, script.sha1);
     item_set_text(table_add(&host->scripts, (struct text){script.sha1, 40}),
                   (struct text){(const char *)&script, sizeof script});
     return script_find(host, script.sha1);

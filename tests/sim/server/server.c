@@ -10,12 +10,9 @@
 
 static void id_draw(const struct server *server, unsigned number, char id[RUN_ID_SIZE])
 {
-    struct digest digest;
     struct buffer text = {0};
     buffer_format(&text, "%s %u", server->run_seed, number);
-    digest_begin(&digest);
-    digest_add(&digest, text.bytes, text.length);
-    digest_end(&digest, id);
+    digest_text(text.bytes, text.length, id);
     buffer_fini(&text);
 }
 

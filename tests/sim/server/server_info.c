@@ -257,15 +257,12 @@ struct reply *command_info(struct command_call *call)
 
 void server_run(const struct server *server, char *run, size_t length)
 {
-    char text[DIGEST_TEXT_SIZE];
-    struct digest digest;
+    char ids[2 * RUN_ID_SIZE], text[DIGEST_TEXT_SIZE];
     snprintf(run, length, "%s", server->run_id);
     if (server->promotions == 0 && !server_is_replica(server))
         return;
-    digest_begin(&digest);
-    digest_add(&digest, server->run_id, strlen(server->run_id));
-    digest_add(&digest, server->replication_id, strlen(server->replication_id));
-    digest_end(&digest, text);
+    snprintf(ids, sizeof ids, "%s%s", server->run_id, server->replication_id);
+    digest_text(ids, strlen(ids), text);
     snprintf(run, length, "%s", text);
 }
 
