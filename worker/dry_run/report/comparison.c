@@ -14,10 +14,7 @@
 
 enum { PLAN_TEXT_MAX = 160, PLAN_VALUE_MAX = 56 };
 
-/* The runs as a whole get one half of it, resources and nodes the other. */
-#define LEVEL       0.05
-#define GROUP_LEVEL (LEVEL / 2)
-#define DEPTH_MAX   6
+#define DEPTH_MAX 6
 
 /* --- plans -------------------------------------------------------------------------------------------------------- */
 
@@ -104,17 +101,10 @@ static void plan_rows(struct comparison *comparison, const struct result *before
 struct subject {
     const char *kind, *name, *what;
     enum comparison_unit unit;
-    enum comparison_taste taste;
 };
 
-#define OF_RUN(what, unit, taste)                                                                                      \
-    (struct subject)                                                                                                   \
-    {                                                                                                                  \
-        "run", "", what, COMPARISON_##unit, COMPARISON_##taste                                                         \
-    }
-
-static void row_add(struct comparison *comparison, struct subject subject, double before, double after,
-                    struct difference difference)
+static void row_add(struct comparison *comparison, struct subject subject, struct estimate before,
+                    struct estimate after)
 {
     size_t count = comparison->row_count++;
     if ((count & (count - 1)) == 0) /* grows by doubling */
@@ -123,22 +113,14 @@ static void row_add(struct comparison *comparison, struct subject subject, doubl
                                                       .name = memory_text(subject.name),
                                                       .what = subject.what,
                                                       .unit = subject.unit,
-                                                      .taste = subject.taste,
                                                       .before = before,
-                                                      .after = after,
-                                                      .difference = difference};
+                                                      .after = after};
 }
 
-static void estimates_add(struct comparison *comparison, struct subject subject, struct estimate before,
-                          struct estimate after)
+static void run_row(struct comparison *comparison, const char *what, enum comparison_unit unit, struct estimate before,
+                    struct estimate after)
 {
-    row_add(comparison, subject, before.value, after.value, difference_of(&before, &after));
-}
-
-static void counts_add(struct comparison *comparison, struct subject subject, uint64_t before, double before_s,
-                       uint64_t after, double after_s)
-{
-    row_add(comparison, subject, (double)before, (double)after, difference_of_counts(before, before_s, after, after_s));
+    row_add(comparison, (struct subject){"run", "", what, unit}, before, after);
 }
 
 /* Of seconds in which the load went on, warm-up left out. */
@@ -153,11 +135,16 @@ static double throughput_error(const struct result *result)
     return batch_means_error(&means);
 }
 
+static uint64_t count_of(double rate, double seconds)
+{
+    double count = rate * seconds;
+    return count > 0 && count < 1e15 ? (uint64_t)llround(count) : 0;
+}
+
 /* The wider one of the interval of the seconds and of that of chance arrivals. */
 static struct estimate throughput_of(const struct result *result)
 {
-    double seconds = result->measured_for, count = result->throughput * seconds;
-    struct estimate rate = estimate_of_rate(count > 0 && count < 1e15 ? (uint64_t)llround(count) : 0, seconds);
+    struct estimate rate = estimate_of_rate(count_of(result->throughput, result->measured_for), result->measured_for);
     double error = fmax(throughput_error(result), (rate.high - rate.low) / 2);
     return estimate_of_error(result->throughput, error);
 }
@@ -167,11 +154,16 @@ static void spread_rows(struct comparison *comparison, const char *const what[3]
 {
     if (before->count == 0 && after->count == 0)
         return;
-    estimates_add(comparison, OF_RUN(what[0], TIME, LESS_IS_BETTER), estimate_of_mean(before), estimate_of_mean(after));
-    estimates_add(comparison, OF_RUN(what[1], TIME, LESS_IS_BETTER), estimate_of_quantile(before, 0.5),
-                  estimate_of_quantile(after, 0.5));
-    estimates_add(comparison, OF_RUN(what[2], TIME, LESS_IS_BETTER), estimate_of_quantile(before, 0.99),
-                  estimate_of_quantile(after, 0.99));
+    run_row(comparison, what[0], COMPARISON_TIME, estimate_of_mean(before), estimate_of_mean(after));
+    run_row(comparison, what[1], COMPARISON_TIME, estimate_of_quantile(before, 0.5), estimate_of_quantile(after, 0.5));
+    run_row(comparison, what[2], COMPARISON_TIME, estimate_of_quantile(before, 0.99),
+            estimate_of_quantile(after, 0.99));
+}
+
+/* What has no interval is printed without one. */
+static struct estimate alone(double value)
+{
+    return estimate_of_error(value, 0);
 }
 
 static void count_rows(struct comparison *comparison, const struct result *before, const struct result *after)
@@ -188,8 +180,8 @@ static void count_rows(struct comparison *comparison, const struct result *befor
                   {"fence refusals", before->fence_refusals, after->fence_refusals}};
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
         if (counts[i].before + counts[i].after > 0)
-            counts_add(comparison, OF_RUN(counts[i].what, COUNT, LESS_IS_BETTER), counts[i].before,
-                       before->measured_for, counts[i].after, after->measured_for);
+            run_row(comparison, counts[i].what, COMPARISON_COUNT, alone((double)counts[i].before),
+                    alone((double)counts[i].after));
 }
 
 static void run_rows(struct comparison *comparison, const struct result *before, const struct result *after)
@@ -197,17 +189,15 @@ static void run_rows(struct comparison *comparison, const struct result *before,
     static const char *const waits[] = {"mean wait", "p50 wait", "p99 wait"},
                              *const holds[] = {"mean hold", "p50 hold", "p99 hold"},
                              *const acquires[] = {"mean acquiring", "p50 acquiring", "p99 acquiring"};
-    estimates_add(comparison, OF_RUN("throughput", RATE, MORE_IS_BETTER), throughput_of(before), throughput_of(after));
+    run_row(comparison, "throughput", COMPARISON_RATE, throughput_of(before), throughput_of(after));
     spread_rows(comparison, waits, &before->wait, &after->wait);
     spread_rows(comparison, holds, &before->hold, &after->hold);
     spread_rows(comparison, acquires, &before->acquire, &after->acquire);
     count_rows(comparison, before, after);
-    /* What has no interval is printed and not judged. */
-    const struct difference unknown = {.chance = 1};
-    row_add(comparison, OF_RUN("runners busy", SHARE, NEITHER), before->utilisation, after->utilisation, unknown);
-    row_add(comparison, OF_RUN("tries a hold", RATE, NEITHER), before->tries_per_hold, after->tries_per_hold, unknown);
-    row_add(comparison, OF_RUN("commands a hold", RATE, NEITHER), before->commands_per_hold, after->commands_per_hold,
-            unknown);
+    run_row(comparison, "runners busy", COMPARISON_SHARE, alone(before->utilisation), alone(after->utilisation));
+    run_row(comparison, "tries a hold", COMPARISON_RATE, alone(before->tries_per_hold), alone(after->tries_per_hold));
+    run_row(comparison, "commands a hold", COMPARISON_RATE, alone(before->commands_per_hold),
+            alone(after->commands_per_hold));
     comparison->run_row_count = comparison->row_count;
 }
 
@@ -223,8 +213,7 @@ static const struct result_resource *resource_find(const struct result *result, 
 
 static struct estimate load_of(const struct result_resource *resource, const struct result *result)
 {
-    double count = resource->load * result->measured_for;
-    return estimate_of_rate(count > 0 && count < 1e15 ? (uint64_t)llround(count) : 0, result->measured_for);
+    return estimate_of_rate(count_of(resource->load, result->measured_for), result->measured_for);
 }
 
 static struct estimate share_of(const struct result_resource *resource, const struct result *result)
@@ -240,15 +229,12 @@ static void resource_rows(struct comparison *comparison, const struct result *be
         const struct result_resource *old = &before->resources[i], *new = resource_find(after, old->name);
         if (new == NULL)
             continue;
-        const char *name = old->name;
-        estimates_add(comparison, (struct subject){"resource", name, "tasks/s", COMPARISON_RATE, COMPARISON_NEITHER},
-                      load_of(old, before), load_of(new, after));
-        estimates_add(comparison,
-                      (struct subject){"resource", name, "held", COMPARISON_SHARE, COMPARISON_LESS_IS_BETTER},
-                      share_of(old, before), share_of(new, after));
-        estimates_add(
-            comparison, (struct subject){"resource", name, "mean wait", COMPARISON_TIME, COMPARISON_LESS_IS_BETTER},
-            estimate_of_error(old->wait_mean, old->wait_error), estimate_of_error(new->wait_mean, new->wait_error));
+        row_add(comparison, (struct subject){"resource", old->name, "tasks/s", COMPARISON_RATE}, load_of(old, before),
+                load_of(new, after));
+        row_add(comparison, (struct subject){"resource", old->name, "held", COMPARISON_SHARE}, share_of(old, before),
+                share_of(new, after));
+        row_add(comparison, (struct subject){"resource", old->name, "mean wait", COMPARISON_TIME},
+                estimate_of_error(old->wait_mean, old->wait_error), estimate_of_error(new->wait_mean, new->wait_error));
         common++;
     }
     comparison->resources_before = before->resource_count - common;
@@ -267,36 +253,10 @@ static void node_rows(struct comparison *comparison, const struct result *before
 {
     for (unsigned i = 0; i < before->node_count; i++) {
         const struct result_node *old = &before->nodes[i], *new = node_find(after, old->name);
-        if (new == NULL || old->requests + new->requests == 0)
-            continue;
-        counts_add(
-            comparison,
-            (struct subject){"node", old->name, "errors and no answers", COMPARISON_COUNT, COMPARISON_LESS_IS_BETTER},
-            old->errors + old->timeouts, before->measured_for, new->errors + new->timeouts, after->measured_for);
+        if (new != NULL && old->errors + old->timeouts + new->errors + new->timeouts > 0)
+            row_add(comparison, (struct subject){"node", old->name, "errors and no answers", COMPARISON_COUNT},
+                    alone((double)(old->errors + old->timeouts)), alone((double)(new->errors + new->timeouts)));
     }
-}
-
-/* --- the verdict -------------------------------------------------------------------------------------------------- */
-
-static void rows_judge(struct comparison_row *rows, size_t count)
-{
-    double *chances = memory_zeroed(count + 1, sizeof *chances);
-    bool *is_small = memory_zeroed(count + 1, sizeof *is_small);
-    size_t known = 0;
-    for (size_t i = 0; i < count; i++)
-        if (rows[i].difference.is_known)
-            chances[known++] = rows[i].difference.chance;
-    chances_judge(chances, known, GROUP_LEVEL, is_small);
-    known = 0;
-    for (size_t i = 0; i < count; i++) {
-        const struct difference *difference = &rows[i].difference;
-        if (difference->is_known)
-            rows[i].verdict = is_small[known++]             ? COMPARISON_CHANGED
-                              : difference->chance <= LEVEL ? COMPARISON_MAYBE
-                                                            : COMPARISON_SAME;
-    }
-    free(chances);
-    free(is_small);
 }
 
 void comparison_make(const struct result *before, const struct result *after, struct comparison *comparison)
@@ -304,10 +264,8 @@ void comparison_make(const struct result *before, const struct result *after, st
     *comparison = (struct comparison){.row_count = 0};
     plan_rows(comparison, before, after);
     run_rows(comparison, before, after);
-    resource_rows(comparison, before, after);
     node_rows(comparison, before, after);
-    rows_judge(comparison->rows, comparison->run_row_count);
-    rows_judge(comparison->rows + comparison->run_row_count, comparison->row_count - comparison->run_row_count);
+    resource_rows(comparison, before, after);
 }
 
 void comparison_fini(struct comparison *comparison)
@@ -321,25 +279,10 @@ void comparison_fini(struct comparison *comparison)
     *comparison = (struct comparison){.row_count = 0};
 }
 
-static const char *verdict_name(enum comparison_verdict verdict)
-{
-    static const char *const names[] = {[COMPARISON_UNKNOWN] = "unknown",
-                                        [COMPARISON_SAME] = "same",
-                                        [COMPARISON_MAYBE] = "maybe",
-                                        [COMPARISON_CHANGED] = "changed"};
-    return names[verdict];
-}
+/* --- the text ----------------------------------------------------------------------------------------------------- */
 
-int comparison_judgement(const struct comparison_row *row)
-{
-    if (row->taste == COMPARISON_NEITHER || row->verdict != COMPARISON_CHANGED)
-        return 0;
-    return (row->after > row->before) == (row->taste == COMPARISON_MORE_IS_BETTER) ? 1 : -1;
-}
-
+/* The text has the resources with the greatest load in the first run, the JSON has all. */
 enum { DETAIL_ROWS = 30 };
-
-/* --- cells -------------------------------------------------------------------------------------------------------- */
 
 static const char *number_text(enum comparison_unit unit, double number, char out[HUMAN_TEXT_MAX])
 {
@@ -356,133 +299,82 @@ static const char *number_text(enum comparison_unit unit, double number, char ou
     return human_rate(number, out);
 }
 
-/* "+12 %", or for what came from nothing "new". */
-static void change_cell(struct table *table, enum table_style style, const struct comparison_row *row)
+static void estimate_cells(struct table *table, enum comparison_unit unit, const struct estimate *estimate)
 {
-    double share = (row->after - row->before) / row->before;
-    if (row->before == row->after)
-        table_cell(table, TABLE_PLAIN, "0");
-    else if (!isfinite(share) || fabs(share) >= 100)
-        table_cell(table, style, "%s", row->before == 0 ? "new" : "x 100 or more");
+    char value[HUMAN_TEXT_MAX], low[HUMAN_TEXT_MAX], high[HUMAN_TEXT_MAX];
+    table_cell(table, TABLE_PLAIN, "%s", number_text(unit, estimate->value, value));
+    if (estimate->is_known)
+        table_cell(table, TABLE_DIM, "%s to %s", number_text(unit, fmax(estimate->low, 0), low),
+                   number_text(unit, estimate->high, high));
     else
-        table_cell(table, style, fabs(share) < 0.0995 ? "%+.1f %%" : "%+.0f %%", share * 100);
+        table_cell(table, TABLE_DIM, "-");
 }
-
-static enum table_style row_style(const struct comparison_row *row)
-{
-    int judgement = comparison_judgement(row);
-    if (row->verdict == COMPARISON_CHANGED)
-        return judgement > 0 ? TABLE_GOOD : judgement < 0 ? TABLE_BAD : TABLE_WARN;
-    return row->verdict == COMPARISON_MAYBE ? TABLE_PLAIN : TABLE_DIM;
-}
-
-static const char *verdict_text(const struct comparison_row *row)
-{
-    static const char *const texts[] = {[COMPARISON_UNKNOWN] = "cannot be told",
-                                        [COMPARISON_SAME] = "noise",
-                                        [COMPARISON_MAYBE] = "perhaps noise",
-                                        [COMPARISON_CHANGED] = "changed"};
-    int judgement = comparison_judgement(row);
-    return judgement > 0 ? "better" : judgement < 0 ? "worse" : texts[row->verdict];
-}
-
-static const char columns[] = "WHAT:12|>BEFORE|>AFTER|>CHANGE|>95 % INTERVAL:0,1|";
 
 static void row_cells(struct table *table, const struct comparison_row *row)
 {
-    char before[HUMAN_TEXT_MAX], after[HUMAN_TEXT_MAX], quoted[LOG_QUOTE_MAX];
-    enum table_style style = row_style(row);
+    char quoted[LOG_QUOTE_MAX];
     if (row->name[0] != '\0')
         table_cell(table, TABLE_PLAIN, "%s %s: %s", row->kind, log_quote(row->name, quoted), row->what);
     else
         table_cell(table, TABLE_PLAIN, "%s", row->what);
-    table_cell(table, TABLE_PLAIN, "%s", number_text(row->unit, row->before, before));
-    table_cell(table, TABLE_PLAIN, "%s", number_text(row->unit, row->after, after));
-    change_cell(table, style, row);
-    /* The interval of the change, relative to what was before. */
-    double low = row->difference.low / row->before, high = row->difference.high / row->before;
-    if (row->difference.is_known && row->unit != COMPARISON_COUNT && fabs(low) < 100 && fabs(high) < 100)
-        table_cell(table, TABLE_DIM, "%+.1f to %+.1f %%", low * 100, high * 100);
-    else
-        table_cell(table, TABLE_DIM, "-");
-    table_cell(table, style, "%s", verdict_text(row));
+    estimate_cells(table, row->unit, &row->before);
+    estimate_cells(table, row->unit, &row->after);
 }
 
-/* --- the text ----------------------------------------------------------------------------------------------------- */
-
-static size_t verdicts_count(const struct comparison *comparison, enum comparison_verdict verdict)
+static void rows_write(struct text_writer *writer, const struct comparison *comparison, size_t from, size_t until,
+                       size_t most)
 {
-    size_t count = 0;
-    for (size_t i = 0; i < comparison->row_count; i++)
-        count += comparison->rows[i].verdict == verdict;
-    return count;
-}
-
-static void answer_write(struct text_writer *writer, const struct comparison *comparison)
-{
-    size_t changed = verdicts_count(comparison, COMPARISON_CHANGED);
-    size_t judged = comparison->row_count - verdicts_count(comparison, COMPARISON_UNKNOWN);
-    if (judged == 0)
-        writer_text(writer, TABLE_WARN, "", "There was too little in these runs to compare them.");
-    else if (changed == 0)
-        writer_format(writer, TABLE_GOOD, "", "Nothing changed by more than noise (%zu numbers were compared).",
-                      judged);
-    else
-        writer_format(writer, TABLE_WARN, "", "%zu of %zu numbers changed by more than noise.", changed, judged);
+    struct table *table = table_create("WHAT:12|>BEFORE|>95 %|>AFTER|>95 %");
+    for (size_t i = from; i < until; i++)
+        row_cells(table, &comparison->rows[i]);
+    buffer_append(writer->out, "\n", 1);
+    writer_table(writer, table, most);
 }
 
 static void plan_write(struct text_writer *writer, const struct comparison *comparison)
 {
     if (comparison->plan_count == 0)
-        return;
-    writer_text(writer, TABLE_WARN, "", "The plans differ, so some of it is expected to:");
+        writer_text(writer, TABLE_PLAIN, "", "The plans are the same.");
+    else
+        writer_text(writer, TABLE_WARN, "", "The plans differ:");
     for (size_t i = 0; i < comparison->plan_count; i++)
         writer_text(writer, TABLE_PLAIN, "- ", comparison->plan[i]);
 }
 
-static void details_write(struct text_writer *writer, const struct comparison *comparison)
-{
-    struct table *table = table_create(columns);
-    char before[HUMAN_TEXT_MAX], after[HUMAN_TEXT_MAX];
-    for (int verdict = COMPARISON_CHANGED; verdict >= COMPARISON_MAYBE; verdict--)
-        for (size_t i = comparison->run_row_count; i < comparison->row_count; i++)
-            if (comparison->rows[i].verdict == (enum comparison_verdict)verdict)
-                row_cells(table, &comparison->rows[i]);
-    buffer_append(writer->out, "\n", 1);
-    if (table_rows(table) > 0)
-        writer_table(writer, table, DETAIL_ROWS);
-    else {
-        writer_text(writer, TABLE_PLAIN, "", "No resource and no node differs by more than noise.");
-        table_free(table);
-    }
-    if (comparison->resources_before + comparison->resources_after > 0)
-        writer_format(writer, TABLE_PLAIN, "", "%s resources are in the first only, %s in the second.",
-                      human_count((int64_t)comparison->resources_before, before),
-                      human_count((int64_t)comparison->resources_after, after));
-}
-
 static const char method[] =
-    "How noise is told: means by batch means, quantiles by binomial ranks with as many independent values as the batch "
-    "means leave, rates and counts as Poisson, a share held as a sum of so many holds; differences by the intervals of "
-    "both (Zou and Donner 2008), all numbers together at 5 % (Holm 1979). Another machine, or one that was busier, is "
-    "no noise.";
+    "Beside each number stand the bounds between which it lies with 95 %: of means by batch means, of quantiles by "
+    "binomial ranks with as many independent values as the batch means leave, of rates as of chance arrivals, of a "
+    "share held as of a sum of so many holds. Two numbers whose bounds do not overlap differ by more than chance. "
+    "Another machine, or one that was busier, is no chance.";
 
 void comparison_text_write(const struct comparison *comparison, unsigned width, bool has_colour, struct buffer *out)
 {
     struct text_writer writer = {.width = width < 60 ? 60 : width, .has_colour = has_colour, .out = out};
-    struct table *table = table_create(columns);
-    answer_write(&writer, comparison);
+    char before[HUMAN_TEXT_MAX], after[HUMAN_TEXT_MAX];
     plan_write(&writer, comparison);
-    for (size_t i = 0; i < comparison->run_row_count; i++)
-        row_cells(table, &comparison->rows[i]);
-    buffer_append(out, "\n", 1);
-    writer_table(&writer, table, SIZE_MAX);
-    details_write(&writer, comparison);
+    rows_write(&writer, comparison, 0, comparison->run_row_count, SIZE_MAX);
+    if (comparison->row_count > comparison->run_row_count)
+        rows_write(&writer, comparison, comparison->run_row_count, comparison->row_count, DETAIL_ROWS);
+    if (comparison->resources_before + comparison->resources_after > 0)
+        writer_format(&writer, TABLE_PLAIN, "", "%s resources are in the first only, %s in the second.",
+                      human_count((int64_t)comparison->resources_before, before),
+                      human_count((int64_t)comparison->resources_after, after));
     buffer_append(out, "\n", 1);
     writer_text(&writer, TABLE_DIM, "", method);
 }
 
 /* --- JSON --------------------------------------------------------------------------------------------------------- */
+
+static void estimate_json(struct json_writer *json, const char *name, const struct estimate *estimate)
+{
+    json_open(json, name, '{');
+    json_decimal(json, "value", estimate->value);
+    if (estimate->is_known) {
+        json_decimal(json, "low", estimate->low);
+        json_decimal(json, "high", estimate->high);
+    }
+    json_close(json, '}');
+}
 
 static void row_json(struct json_writer *json, const struct comparison_row *row)
 {
@@ -490,21 +382,13 @@ static void row_json(struct json_writer *json, const struct comparison_row *row)
                                         [COMPARISON_RATE] = "a second",
                                         [COMPARISON_SHARE] = "share",
                                         [COMPARISON_COUNT] = "count"};
-    int judgement = comparison_judgement(row);
     json_open(json, NULL, '{');
     json_text(json, "kind", row->kind);
     json_text_or_nothing(json, "name", row->name);
     json_text(json, "what", row->what);
     json_text(json, "unit", units[row->unit]);
-    json_decimal(json, "before", row->before);
-    json_decimal(json, "after", row->after);
-    if (row->difference.is_known) {
-        json_decimal(json, "difference_low", row->difference.low);
-        json_decimal(json, "difference_high", row->difference.high);
-        json_decimal(json, "chance", row->difference.chance);
-    }
-    json_text(json, "verdict", verdict_name(row->verdict));
-    json_text_or_nothing(json, "judgement", judgement > 0 ? "better" : judgement < 0 ? "worse" : "");
+    estimate_json(json, "before", &row->before);
+    estimate_json(json, "after", &row->after);
     json_close(json, '}');
 }
 
@@ -515,7 +399,6 @@ void comparison_json_write(const struct comparison *comparison, struct buffer *o
     json_open(&json, NULL, '{');
     json_text(&json, "format", "holdfast dry run comparison");
     json_number(&json, "format_version", 1);
-    json_number(&json, "changed", (int64_t)verdicts_count(comparison, COMPARISON_CHANGED));
     json_open(&json, "plans", '[');
     for (size_t i = 0; i < comparison->plan_count; i++)
         json_text(&json, NULL, comparison->plan[i]);

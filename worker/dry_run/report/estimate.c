@@ -1,9 +1,6 @@
 #include "worker/dry_run/report/estimate.h"
 
 #include <math.h>
-#include <stdlib.h>
-
-#include "base/memory.h"
 
 #define Z_95 1.959964
 
@@ -73,88 +70,16 @@ struct estimate estimate_of_quantile(const struct result_spread *spread, double 
 {
     const struct histogram *histogram = spread->histogram;
     struct estimate estimate = {.is_known = false};
-    if (histogram == NULL || histogram->count == 0 || spread->mean_error <= 0)
+    if (histogram == NULL || histogram->count == 0)
+        return estimate;
+    estimate.value = quantile_of(histogram, share);
+    if (spread->mean_error <= 0)
         return estimate;
     double count = (double)histogram->count / inflation_of(spread), width = Z_95 * sqrt(share * (1 - share) / count);
     estimate.is_known = count * fmin(share, 1 - share) >= 5;
-    estimate.value = quantile_of(histogram, share);
     estimate.low = quantile_of(histogram, share - width) * (1 - STEP_SHARE);
     estimate.high = quantile_of(histogram, share + width) * (1 + STEP_SHARE);
     return estimate;
-}
-
-/* --- two of them -------------------------------------------------------------------------------------------------- */
-
-static double chance_of(double z)
-{
-    return erfc(fabs(z) / sqrt(2));
-}
-
-struct difference difference_of(const struct estimate *before, const struct estimate *after)
-{
-    double change = after->value - before->value;
-    double down = hypot(after->value - after->low, before->high - before->value);
-    double up = hypot(after->high - after->value, before->value - before->low);
-    double towards_none = change > 0 ? down : up;
-    if (!before->is_known || !after->is_known || !isfinite(change) || !isfinite(down) || !isfinite(up))
-        return (struct difference){.chance = 1};
-    return (struct difference){.is_known = true,
-                               .low = change - down,
-                               .high = change + up,
-                               .chance = change == 0         ? 1
-                                         : towards_none <= 0 ? 0
-                                                             : chance_of(Z_95 * change / towards_none)};
-}
-
-/* Of `trials` with that chance each, so many or fewer (or more) come out. */
-static double binomial_tail(uint64_t trials, double chance, uint64_t count, bool is_upper)
-{
-    double sum = 0, all = (double)trials;
-    uint64_t from = is_upper ? count : 0, to = is_upper ? trials : count;
-    for (uint64_t i = from; i <= to; i++)
-        sum += exp(lgamma(all + 1) - lgamma((double)i + 1) - lgamma(all - (double)i + 1) + (double)i * log(chance) +
-                   (all - (double)i) * log1p(-chance));
-    return fmin(sum, 1);
-}
-
-enum { EXACT_MAX = 2000 };
-
-struct difference difference_of_counts(uint64_t before, double before_s, uint64_t after, double after_s)
-{
-    struct estimate one = estimate_of_rate(before, before_s), other = estimate_of_rate(after, after_s);
-    struct difference difference = difference_of(&one, &other);
-    uint64_t all = before + after;
-    if (!difference.is_known || all == 0 || all > EXACT_MAX)
-        return difference;
-    double chance = before_s / (before_s + after_s);
-    double lower = binomial_tail(all, chance, before, false), upper = binomial_tail(all, chance, before, true);
-    difference.chance = fmin(2 * fmin(lower, upper), 1);
-    return difference;
-}
-
-struct ranked {
-    double chance;
-    size_t index;
-};
-
-static int by_chance(const void *left, const void *right)
-{
-    double one = ((const struct ranked *)left)->chance, other = ((const struct ranked *)right)->chance;
-    return (one > other) - (one < other);
-}
-
-/* The smallest has to be small enough for all, the next for all but one, and so on; the first that is not ends it. */
-void chances_judge(const double *chances, size_t count, double level, bool *is_small)
-{
-    struct ranked *ranked = memory_zeroed(count + 1, sizeof *ranked);
-    for (size_t i = 0; i < count; i++) {
-        ranked[i] = (struct ranked){chances[i], i};
-        is_small[i] = false;
-    }
-    qsort(ranked, count, sizeof *ranked, by_chance);
-    for (size_t i = 0; i < count && ranked[i].chance <= level / (double)(count - i); i++)
-        is_small[ranked[i].index] = true;
-    free(ranked);
 }
 
 /* --- batch means ------------------------------------------------------------------------------------------------- */

@@ -1,12 +1,10 @@
-/* What a run shows of a number, and whether two runs show different ones. An estimate is the number and its interval of
- * 95 %, which need not lie evenly around it. Pure.
+/* What a run shows of a number: an estimate is the number and its interval of 95 %, which need not lie evenly around
+ * it. Pure.
  *
  * Means of what hangs together (waits) come with an interval from batch means (below). Quantiles: the ranks
  * between which the quantile lies by the binomial distribution, with as many independent values as the interval of the
  * mean says that there are (so many values, divided by how much wider it is than that of independent ones). Counts: a
- * Poisson distribution. Two estimates: the interval of the difference from those of both (Zou & Donner 2008), and the
- * chance by the normal distribution that goes with it. Two counts: the exact binomial test of the first, given their
- * sum. Many chances together: Holm 1979. */
+ * Poisson distribution. */
 #ifndef WORKER_DRY_RUN_ESTIMATE_H
 #define WORKER_DRY_RUN_ESTIMATE_H
 
@@ -25,19 +23,6 @@ struct estimate estimate_of_mean(const struct result_spread *spread);
 struct estimate estimate_of_quantile(const struct result_spread *spread, double share);
 /* Share of the time that a resource is held: as many holds as there were, of that second moment. */
 struct estimate estimate_of_share(double share, double holds, double second_moment, double seconds);
-
-struct difference {
-    bool is_known;
-    double low, high; /* of after - before, 95 % */
-    double chance;    /* that two runs of the same differ by so much or more; 1 when it is not known */
-};
-
-struct difference difference_of(const struct estimate *before, const struct estimate *after);
-struct difference difference_of_counts(uint64_t before, double before_s, uint64_t after, double after_s);
-
-/* Sets is_small[i] where the i-th chance is so small that, all of them taken together, one that is small without a
- * reason would be found in `level` of all cases at most. */
-void chances_judge(const double *chances, size_t count, double level, bool *is_small);
 
 /* --- batch means ------------------------------------------------------------------------------------------------- */
 
