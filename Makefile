@@ -296,7 +296,7 @@ tsan-tree:
 sanitized: tests
 	@scripts/run-tests $(if $(ONLY),--only '$(ONLY)',--also 'browser=tests/browser/serve $(B)') --sanitizer --timeout 400 $(B)
 
-tidy: ## check the house rules: layers, dependencies, the budget of lines, banned functions, format
+tidy: ## check the house rules: layers, dependencies, circles, banned functions, format
 	@status=0; $(MAKE) layers || status=1; scripts/tidy || status=1; scripts/size || status=1; exit $$status
 
 docs: $(PROGRAM) ## print the sample configuration and the pages that come from the program's own tables

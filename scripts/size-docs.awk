@@ -32,5 +32,6 @@ is_code { next }
 { text_add($0) }
 END {
     sentence_end()
-    printf "pages: %d words, the mean sentence %.1f, the longest %d, longer than 40: %d\n", words, total / sentences, most, too_long
+    printf "words of pages\t%d\nwords of the mean sentence\t%.1f\n", words, total / sentences
+    printf "words of the longest sentence\t%d\nsentences of more than 40 words\t%d\n", most, too_long
 }

@@ -1,6 +1,8 @@
 # The figures of scripts/size that need a look into the code. Reads all files twice: what there is, and who uses it. The
 # code has the format of clang-format: a function begins with "{" and ends with "}" in the first column.
 
+function figure(name, value) { print name "\t" value }
+
 function module_of(path) { sub(/\.[ch]$/, "", path); return path }
 
 # The name before the first parenthesis of a declaration or definition.
@@ -20,6 +22,24 @@ NR == 1 { first = FILENAME }
 !is_second && is_header && head != "" && /;( *\/\*.*)?$/ { declared[name_in(head)] = 1; head = "" }
 !is_second && !is_header && /^{$/ { start = FNR; if (head != "") defined_in[name_in(head)] = module; head = "" }
 !is_second && !is_header && /^}$/ && start { lengths[FNR - start + 1]++; functions++; start = 0 }
+
+# --- members of structs: the declarators of what ends with ";"
+
+!is_second && /^(typedef )?(struct|union)[ a-z_0-9]*\{$/ { is_struct = 1; members = 0; declaration = ""; next }
+!is_second && is_struct && /^\}/ { large += members > 40; is_struct = 0 }
+!is_second && is_struct && !/^#/ {
+    line = $0
+    gsub(/\/\*.*\*\//, "", line)
+    if (is_comment && !sub(/^.*\*\//, "", line)) next
+    is_comment = sub(/\/\*.*/, "", line)
+    declaration = declaration line
+    if (declaration ~ /\{ *$/ || declaration ~ /^ *\}; *$/) declaration = "" # of a struct inside, whose members count
+    if (declaration !~ /; *$/) next
+    while (match(declaration, /\([^()]*\)|\{[^{}]*\}/))
+        declaration = substr(declaration, 1, RSTART - 1) substr(declaration, RSTART + RLENGTH)
+    members += gsub(/,/, "", declaration) + 1
+    declaration = ""
+}
 
 # --- who uses it
 
@@ -82,14 +102,16 @@ function circles_print(    from, there, back, other, members, found, text, seen)
         }
         if (members > 1) { circles++; circle[circles] = text }
     }
-    print "circles: " circles + 0
+    figure("circles", circles + 0)
     for (from = 1; from <= circles; from++) print "   " circle[from]
 }
 
 END {
     for (length_at = 1; sum * 2 < functions; length_at++) sum += lengths[length_at]
     for (longest in lengths) if (longest + 0 > most) most = longest + 0
-    print "functions: " functions ", median " length_at - 1 " lines, longest " most
+    figure("functions", functions)
+    figure("lines of the median function", length_at - 1)
+    figure("lines of the longest function", most)
     for (header in headers) {
         module = short = header
         sub(/^lib\//, "", short)
@@ -99,13 +121,16 @@ END {
         single += others == 1
         header_count++
     }
-    print "headers: " header_count ", with a single user " single + 0
+    figure("headers", header_count)
+    figure("headers with one user", single + 0)
     for (name in declared) {
         if (!(name in defined_in)) continue
         public++
         lonely += users[name] == 1
     }
-    print "public functions: " public ", called from a single file " lonely + 0
+    figure("public functions", public)
+    figure("public functions that one file calls", lonely + 0)
+    figure("structs with more than 40 members", large + 0)
     trim()
     circles_print()
 }
