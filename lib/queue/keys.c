@@ -70,7 +70,7 @@ static const struct {
     KEY(places_prefix, QUEUE_SCHEME "places:"),
     KEY(freed, QUEUE_SCHEME "freed"),
     KEY(contended, QUEUE_SCHEME "contended"),
-    KEY(heirs, QUEUE_SCHEME "heirs"),
+    KEY(successors, QUEUE_SCHEME "successors"),
     KEY(unserved, QUEUE_SCHEME "unserved"),
     KEY(unserved_prefix, QUEUE_SCHEME "unserved:"),
     KEY(meeting_prefix, QUEUE_SCHEME "meeting:"),

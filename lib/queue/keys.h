@@ -51,7 +51,7 @@ struct queue_keys {
     char *freed;          /* "hf:2:freed" */
     char *contended;
     char *unserved, *unserved_prefix; /* "hf:2:unserved", and with ":CLASS" */
-    char *heirs;                      /* "hf:2:heirs" */
+    char *successors;                 /* "hf:2:successors" */
     char *meeting_prefix;             /* "hf:2:meeting:": of the hosts of a dry run, in its space */
     char *space;
 };

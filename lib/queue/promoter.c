@@ -151,7 +151,7 @@ static void page_send(struct promoter *promoter)
     redis_request_script(out, &queue_script_due, examines ? 6 : 1, empties ? 8 : 7);
     redis_request_text(out, set_key(promoter));
     if (examines) {
-        redis_request_texts(out, keys->contended, keys->paused, keys->retry, keys->processes, keys->heirs);
+        redis_request_texts(out, keys->contended, keys->paused, keys->retry, keys->processes, keys->successors);
     }
     redis_request_integer(out, promoter->stays[promoter->set]);
     redis_request_integer(out, ENTRIES_A_PAGE);

@@ -194,7 +194,7 @@ void queue_keep(struct queue *queue, unsigned number, const struct waiting_claim
     claim_asked(slot, claim->kept_ns == 0);
     buffer_clear(out);
     redis_request_script(out, &queue_script_confirm, 2, 6);
-    redis_request_texts(out, queue->keys.process, queue->keys.heirs);
+    redis_request_texts(out, queue->keys.process, queue->keys.successors);
     redis_request_integer(out, number);
     redis_request_bytes(out, slot->id, CLAIM_ID_BYTES);
     redis_request_texts(out, claim->list, claim->jid, claim->holder_jid);
@@ -232,7 +232,7 @@ void queue_claim_successor(struct queue *queue, unsigned number, const struct wa
     redis_request_texts(out, queue->keys.process, queue->keys.paused, queue->keys.cancels, queue->keys.schedule);
     queue_keys_request(queue->keys.waiting_prefix, successor->list, out);
     queue_keys_request(queue->keys.places_prefix, successor->list, out);
-    redis_request_text(out, queue->keys.heirs);
+    redis_request_text(out, queue->keys.successors);
     claim_encode(slot, number, out);
     redis_request_integer(out, successor->holder);
     redis_request_bytes(out, holder->asking ? holder->next : holder->id, CLAIM_ID_BYTES);

@@ -150,7 +150,7 @@ static unsigned first_of(unsigned point)
 }
 
 /* One waits for a lock that somebody holds, one holds its lock long enough to extend it, one fails under a lock, some
- * want the same lock, so that its holder claims an heir, one follows from another, and one is of a class that nobody
+ * want the same lock, so that its holder claims a successor, one follows from another, one is of a class that nobody
  * serves. */
 static void tasks_push(unsigned point, unsigned from, unsigned to)
 {

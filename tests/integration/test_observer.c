@@ -168,12 +168,12 @@ static const struct seen_task *handed_over_task(void)
 }
 
 /* The last that had the lock before that. */
-static const struct observed_task *holder_before(const struct observed_task *heir)
+static const struct observed_task *holder_before(const struct observed_task *successor)
 {
     const struct observed_task *before = NULL;
     for (unsigned i = 0; i < tasks_seen(); i++) {
         const struct observed_task *task = &seen->tasks[i].task;
-        if (task->locked.ns > 0 && task->locked.ns < heir->locked.ns &&
+        if (task->locked.ns > 0 && task->locked.ns < successor->locked.ns &&
             (before == NULL || before->locked.ns < task->locked.ns))
             before = task;
     }
@@ -196,10 +196,10 @@ TEST(a_lock_that_is_handed_over_was_asked_for_before_the_holder_left)
     assert_int_equal(done, TASKS);
     assert_true(unasked > 0); /* of what is known to be held no node is asked */
     assert_non_null(handed_over_task());
-    const struct observed_task *heir = &handed_over_task()->task, *before = holder_before(heir);
+    const struct observed_task *successor = &handed_over_task()->task, *before = holder_before(successor);
     assert_non_null(before);
-    assert_true(heir->claimed.ns < before->left.ns && heir->asked.ns < before->left.ns);
-    assert_true(before->ended.ns <= before->left.ns && before->left.ns < heir->locked.ns);
+    assert_true(successor->claimed.ns < before->left.ns && successor->asked.ns < before->left.ns);
+    assert_true(before->ended.ns <= before->left.ns && before->left.ns < successor->locked.ns);
 }
 
 /* --- what goes wrong ---------------------------------------------------------------------------------------------- */

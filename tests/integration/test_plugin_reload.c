@@ -214,10 +214,10 @@ TEST(a_lock_is_handed_on_to_a_task_of_a_new_class)
     test_await(fleet_noted(&fleet, "begin 1 holder"));
     install("wild", "tame");
     fleet_reload(&fleet, worker);
-    fleet_push(&fleet, "{\"class\":\"wild\",\"args\":[],\"jid\":\"heir\",\"resource\":\"r\"}");
-    test_await(fleet_logged(&fleet, worker, "ending=parked jid=heir")); /* its place in line it has a moment earlier */
+    fleet_push(&fleet, "{\"class\":\"wild\",\"args\":[],\"jid\":\"successor\",\"resource\":\"r\"}");
+    test_await(fleet_logged(&fleet, worker, "ending=parked jid=successor")); /* it waits a moment earlier */
     let_them_go();
-    test_await(fleet_logged(&fleet, worker, "task_started jid=heir"));
+    test_await(fleet_logged(&fleet, worker, "task_started jid=successor"));
     assert_true(fleet_logged(&fleet, worker, " handed_from=holder resource=r"));
     test_await(fleet_left(&fleet) == 0);
     one_fleet_stop(worker);

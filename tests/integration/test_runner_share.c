@@ -68,12 +68,12 @@ TEST(who_waits_for_a_share_is_no_crowd)
     assert_int_equal(fleet_number(&fleet, "ZCARD dead"), 0);
 }
 
-/* Two runners: one holds r1 while its heir waits for that, so the other is free. */
-TEST(an_heir_that_waits_has_no_share_of_its_own)
+/* Two runners: one holds r1 while its successor waits for that, so the other is free. */
+TEST(a_successor_that_waits_has_no_share_of_its_own)
 {
     contended_start(&(struct fleet_setup){.threads = 4, .classes = "{ class = \"hold\"; share = 50; }"});
     contended_push("holder", UNTIL_CANCELLED, "r1");
-    contended_push("heir", UNTIL_CANCELLED, "r1");
+    contended_push("successor", UNTIL_CANCELLED, "r1");
     test_await(fleet_noted_all(&fleet, "begin holder") == 1);
     test_await(fleet_number(&fleet, "ZCARD schedule") == 0 && waiting_count("resource:r1") == 1);
     contended_push("free", UNTIL_CANCELLED, "r2");
@@ -81,7 +81,7 @@ TEST(an_heir_that_waits_has_no_share_of_its_own)
     contended_push("third", UNTIL_CANCELLED, "r3");
     test_await(waiting_count("class:hold") == 1);
     operator_runs("cancel", "holder");
-    test_await(fleet_noted_all(&fleet, "begin heir") == 1);
+    test_await(fleet_noted_all(&fleet, "begin successor") == 1);
     assert_int_equal(fleet_noted_all(&fleet, "begin third"), 0);
     operator_runs("cancel", "free");
     test_await(fleet_noted_all(&fleet, "begin third") == 1);

@@ -31,7 +31,7 @@ TEST(a_fleet_in_which_all_is_well_says_so_in_one_line)
     assert_int_equal(result.exit_code, 0);
 }
 
-/* The holder keeps the place that it had, its heir too: they are the two that wait no more. */
+/* The holder keeps the place that it had, its successor too: they are the two that wait no more. */
 TEST(those_who_wait_for_a_lock_are_told_and_not_as_scheduled)
 {
     given_a_holder();

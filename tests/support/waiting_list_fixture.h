@@ -84,14 +84,14 @@ static inline enum queue_answer skip_task(struct queue_probe *process, unsigned 
     return queue_probe_wait(process, slot);
 }
 
-static const char *const heir_classes[] = {"Other", "Work"};
+static const char *const successor_classes[] = {"Other", "Work"};
 
-static inline struct waiting_successor heir_of(const char *holder)
+static inline struct waiting_successor successor_of(const char *holder)
 {
     return (struct waiting_successor){.list = LIST,
                                       .set = "set",
                                       .holder_jid = holder,
-                                      .classes = heir_classes,
+                                      .classes = successor_classes,
                                       .class_count = 2,
                                       .kept_ns = NEAR_NS};
 }
@@ -103,7 +103,7 @@ static inline bool counts_one(void *context)
     return *number == 1;
 }
 
-static inline void keep_heir(struct queue_probe *process, unsigned slot, const char *jid, int64_t kept_ns)
+static inline void keep_successor(struct queue_probe *process, unsigned slot, const char *jid, int64_t kept_ns)
 {
     queue_keep(process->queue, slot,
                &(struct waiting_claim){.list = LIST, .jid = jid, .holder_jid = "holder", .kept_ns = kept_ns});
@@ -113,16 +113,16 @@ static inline void keep_heir(struct queue_probe *process, unsigned slot, const c
 static inline void look_once(void)
 {
     free(redis_server_command(server,
-                              "EVALSHA %s 6 schedule hf:2:contended paused retry hf:2:processes hf:2:heirs "
+                              "EVALSHA %s 6 schedule hf:2:contended paused retry hf:2:processes hf:2:successors "
                               "0 100 100000 hf:2:waiting: hf:2:places: queue: hf:2:process: hf:2:bell:",
                               queue_script_due.sha1));
 }
 
-static inline enum queue_answer claim_heir(struct queue_probe *process, unsigned slot,
-                                           const struct waiting_successor *heir)
+static inline enum queue_answer claim_successor(struct queue_probe *process, unsigned slot,
+                                                const struct waiting_successor *successor)
 {
     process->slots[slot].asked++;
-    queue_claim_successor(process->queue, slot, heir);
+    queue_claim_successor(process->queue, slot, successor);
     return queue_probe_wait(process, slot);
 }
 

@@ -168,27 +168,28 @@ TEST(a_cancelled_task_does_not_run)
 }
 
 /* Whatever comes first, the lock or the word of the queue. */
-TEST(an_heir_starts_when_its_claim_is_confirmed)
+TEST(a_successor_starts_when_its_claim_is_confirmed)
 {
-    static const struct flow_task heir = {.is_valid = true, .is_known = true, .wants_lock = true, .must_confirm = true};
+    static const struct flow_task successor = {
+        .is_valid = true, .is_known = true, .wants_lock = true, .must_confirm = true};
     struct flow flow = flow_claiming();
-    assert_true(flow_claimed(&flow, &heir).lock);
+    assert_true(flow_claimed(&flow, &successor).lock);
     struct flow_step step = flow_locked(&flow);
     assert_true(step.confirm && !step.run && !step.open);
     assert_true(flow_confirmed(&flow).run);
 
     flow = flow_claiming();
-    flow_claimed(&flow, &heir);
+    flow_claimed(&flow, &successor);
     assert_false(flow_confirmed(&flow).run);
     assert_true(flow_locked(&flow).run);
 
     flow = flow_claiming();
-    flow_claimed(&flow, &heir);
+    flow_claimed(&flow, &successor);
     flow_locked(&flow);
     assert_ends(flow_claim_gone(&flow, false), FLOW_CLAIM_LOST, FLOW_MOVE_CLAIM);
 
     flow = flow_claiming();
-    flow_claimed(&flow, &heir);
+    flow_claimed(&flow, &successor);
     flow_locked(&flow);
     flow_stop(&flow, false);
     assert_ends(flow_confirmed(&flow), FLOW_GIVEN_BACK, FLOW_MOVE_GIVE_BACK);
@@ -233,18 +234,19 @@ TEST(nothing_begins_while_the_lease_is_over)
 }
 
 /* The lease does not keep the claim of a successor. */
-TEST(an_heir_waits_for_both_its_claim_and_the_lease)
+TEST(a_successor_waits_for_both_its_claim_and_the_lease)
 {
-    static const struct flow_task heir = {.is_valid = true, .is_known = true, .wants_lock = true, .must_confirm = true};
+    static const struct flow_task successor = {
+        .is_valid = true, .is_known = true, .wants_lock = true, .must_confirm = true};
     struct flow flow = flow_claiming();
-    flow_claimed(&flow, &heir);
+    flow_claimed(&flow, &successor);
     assert_true(flow_guard(&flow, flow_locked(&flow), false).confirm);
     assert_false(flow_guard(&flow, flow_renewed(&flow), true).run);
     assert_true(flow_guard(&flow, flow_confirmed(&flow), false).lock);
     assert_true(flow_guard(&flow, flow_locked(&flow), true).run);
 
     flow = flow_claiming();
-    flow_claimed(&flow, &heir);
+    flow_claimed(&flow, &successor);
     assert_false(flow_guard(&flow, flow_locked(&flow), true).release);
     assert_true(flow_doubted(&flow).release); /* the lease ends while the question is open */
     assert_true(flow_confirmed(&flow).lock);
@@ -252,11 +254,12 @@ TEST(an_heir_waits_for_both_its_claim_and_the_lease)
 }
 
 /* Who had to wait after all was asked about by the park. */
-TEST(an_heir_that_was_parked_and_kept_needs_no_confirmation)
+TEST(a_successor_that_was_parked_and_kept_needs_no_confirmation)
 {
-    static const struct flow_task heir = {.is_valid = true, .is_known = true, .wants_lock = true, .must_confirm = true};
+    static const struct flow_task successor = {
+        .is_valid = true, .is_known = true, .wants_lock = true, .must_confirm = true};
     struct flow flow = flow_claiming();
-    flow_claimed(&flow, &heir);
+    flow_claimed(&flow, &successor);
     flow_refused(&flow, FLOW_UNDECIDED);
     assert_true(flow_not_yet(&flow, false).lock);
     assert_true(flow_locked(&flow).run);

@@ -1,4 +1,4 @@
-/* Tasks that wait for a lock at the queue node: in which order, until when, who becomes an heir, and who is skipped. */
+/* Tasks that wait for a lock at the queue node: in which order, until when, who becomes a successor, who is skipped. */
 #include "queue/keys.h"
 #include "queue/queue_private.h"
 #include "tests/support/waiting_list_fixture.h"
@@ -189,7 +189,7 @@ TEST(test_what_rang_for_the_recovered_goes_back)
     assert_reply(server, "0", "EXISTS hf:2:bell:h:1:gone:a");
 }
 
-/* --- heirs -------------------------------------------------------------------------------------------------------- */
+/* --- successors --------------------------------------------------------------------------------------------------- */
 
 /* The tasks that the process has claimed, and what else there is. */
 static void assert_claims(const char *first, const char *second, const char *rest)
@@ -203,8 +203,8 @@ static void assert_claims(const char *first, const char *second, const char *res
     assert_places(text);
 }
 
-/* What the slot's claim before it said does not hold for the heir. */
-TEST(test_whether_an_heir_has_progress_is_not_known)
+/* What the slot's claim before it said does not hold for the successor. */
+TEST(test_whether_a_successor_has_progress_is_not_known)
 {
     static const char task[] = "{\"jid\":\"new\"}";
     hold_before_two("a");
@@ -214,25 +214,25 @@ TEST(test_whether_an_heir_has_progress_is_not_known)
     assert_true(queue_has_no_progress(probe.queue, 1));
     queue_probe_postpone(&probe, 1, QUEUE_DEAD, 0, task);
     assert_int_equal(queue_probe_wait(&probe, 1), QUEUE_NOTHING);
-    struct waiting_successor heir = heir_of("holder");
-    assert_int_equal(claim_heir(&probe, 1, &heir), QUEUE_CLAIMED);
+    struct waiting_successor successor = successor_of("holder");
+    assert_int_equal(claim_successor(&probe, 1, &successor), QUEUE_CLAIMED);
     assert_false(queue_has_no_progress(probe.queue, 1));
 }
 
-/* Its process stands still: whoever looks brings the heir back, at the head of its queue and before the other. */
-TEST(test_an_heir_that_is_not_kept_goes_back_and_keeps_its_place)
+/* Its process stands still: whoever looks brings the successor back, at the head of its queue and before the other. */
+TEST(test_a_successor_that_is_not_kept_goes_back_and_keeps_its_place)
 {
     hold_before_two("a");
-    struct waiting_successor heir = heir_of("holder");
-    heir.kept_ns = 0;
-    assert_int_equal(claim_heir(&probe, 1, &heir), QUEUE_CLAIMED);
+    struct waiting_successor successor = successor_of("holder");
+    successor.kept_ns = 0;
+    assert_int_equal(claim_successor(&probe, 1, &successor), QUEUE_CLAIMED);
     push("a", "newer");
     look_once();
     look_once();
     assert_claims("holder", NULL, "\nqueue:a newer\nqueue:a one\nschedule two");
     assert_reply(server, "newer\none", "LRANGE queue:a 0 -1");
     assert_waiting("one=O two=P");
-    assert_reply(server, "0", "EXISTS hf:2:heirs");
+    assert_reply(server, "0", "EXISTS hf:2:successors");
 
     queue_probe_start(&other, loop, redis_server_port(server), "a", NULL);
     queue_probe_claim(&other, 0, "one");
@@ -240,7 +240,7 @@ TEST(test_an_heir_that_is_not_kept_goes_back_and_keeps_its_place)
     assert_due_near("one");
     assert_waiting("one=P two=P");
 
-    keep_heir(&probe, 1, "one", 0); /* it goes on, and asks */
+    keep_successor(&probe, 1, "one", 0); /* it goes on, and asks */
     assert_true(loop_until(loop, counts_one, &probe.slots[1].lost, TEST_PATIENCE_NS));
     assert_int_equal(probe.slots[1].confirmed, 0);
     queue_probe_turn(&probe, 1, false);
@@ -249,11 +249,11 @@ TEST(test_an_heir_that_is_not_kept_goes_back_and_keeps_its_place)
 }
 
 /* In seconds from now. */
-static double heir_kept_for(void)
+static double successor_kept_for(void)
 {
     char *text = redis_server_command(server, "EVAL \"local t = redis.call('TIME') return string.format('%%.6f', "
                                               "redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')[2] - t[1] - t[2] / "
-                                              "1000000)\" 1 hf:2:heirs");
+                                              "1000000)\" 1 hf:2:successors");
     double seconds = strtod(text, NULL);
     free(text);
     return seconds;
@@ -262,55 +262,55 @@ static double heir_kept_for(void)
 static bool is_kept_for_longer(void *context)
 {
     (void)context;
-    return heir_kept_for() > 1000;
+    return successor_kept_for() > 1000;
 }
 
-TEST(test_an_heir_that_is_confirmed_follows_the_lease)
+TEST(test_a_successor_that_is_confirmed_follows_the_lease)
 {
     hold_before_two("a");
-    struct waiting_successor heir = heir_of("holder");
-    assert_int_equal(claim_heir(&probe, 1, &heir), QUEUE_CLAIMED);
-    assert_true(heir_kept_for() > 500 && heir_kept_for() <= 600);
-    keep_heir(&probe, 1, "one", 2 * NEAR_NS);
+    struct waiting_successor successor = successor_of("holder");
+    assert_int_equal(claim_successor(&probe, 1, &successor), QUEUE_CLAIMED);
+    assert_true(successor_kept_for() > 500 && successor_kept_for() <= 600);
+    keep_successor(&probe, 1, "one", 2 * NEAR_NS);
     assert_true(loop_until(loop, is_kept_for_longer, NULL, TEST_PATIENCE_NS));
-    keep_heir(&probe, 1, "one", 0);
+    keep_successor(&probe, 1, "one", 0);
     assert_true(loop_until(loop, counts_one, &probe.slots[1].confirmed, TEST_PATIENCE_NS));
-    assert_reply(server, "0", "EXISTS hf:2:heirs");
+    assert_reply(server, "0", "EXISTS hf:2:successors");
     look_once();
     assert_claims("holder", "one", "\nschedule two");
     assert_int_equal(probe.slots[1].lost, 0);
 }
 
-TEST(test_the_end_of_a_holder_confirms_its_heir_if_it_is_there)
+TEST(test_the_end_of_a_holder_confirms_its_successor_if_it_is_there)
 {
     for (int is_there = 0; is_there < 2; is_there++) {
         free(redis_server_command(server, "FLUSHALL"));
         hold_before_two("a");
-        struct waiting_successor heir = heir_of("holder");
-        heir.kept_ns = 0;
-        assert_int_equal(claim_heir(&probe, 1, &heir), QUEUE_CLAIMED);
+        struct waiting_successor successor = successor_of("holder");
+        successor.kept_ns = 0;
+        assert_int_equal(claim_successor(&probe, 1, &successor), QUEUE_CLAIMED);
         if (!is_there)
             look_once();
-        heir.holder = 1;
-        heir.holder_jid = "one";
-        heir.ended_jid = "holder";
-        assert_int_equal(claim_heir(&probe, 0, &heir), is_there ? QUEUE_CLAIMED : QUEUE_NOTHING);
+        successor.holder = 1;
+        successor.holder_jid = "one";
+        successor.ended_jid = "holder";
+        assert_int_equal(claim_successor(&probe, 0, &successor), is_there ? QUEUE_CLAIMED : QUEUE_NOTHING);
         assert_int_equal(probe.slots[1].confirmed, is_there);
         assert_int_equal(probe.slots[1].lost, !is_there);
-        assert_reply(server, is_there ? "1" : "0", "ZCARD hf:2:heirs"); /* that of the next */
-        assert_true(!is_there || queue_probe_number(server, "TTL hf:2:heirs") > 3590);
+        assert_reply(server, is_there ? "1" : "0", "ZCARD hf:2:successors"); /* that of the next */
+        assert_true(!is_there || queue_probe_number(server, "TTL hf:2:successors") > 3590);
         queue_probe_stop(&probe);
     }
 }
 
-static void assert_no_heir(const struct waiting_successor *heir)
+static void assert_no_successor(const struct waiting_successor *successor)
 {
-    assert_int_equal(claim_heir(&probe, 1, heir), QUEUE_NOTHING);
+    assert_int_equal(claim_successor(&probe, 1, successor), QUEUE_NOTHING);
     assert_waiting("one=P two=P");
 }
 
 /* A place says nothing of a task that needs the list's resource alone, or its digest if an earlier version wrote it. */
-TEST(test_an_heir_may_need_what_the_list_is_for)
+TEST(test_a_successor_may_need_what_the_list_is_for)
 {
     static const char own_set[] = "ac6f21194a0446a685f35a811eebd322734ba283"; /* SHA-1 of LIST and its NUL */
     start("a");
@@ -324,10 +324,10 @@ TEST(test_an_heir_may_need_what_the_list_is_for)
     park_new(&probe, 1, "two");
     assert_reply(server, "a\n\nWork", "EVAL \"return string.sub(redis.call('HGET', KEYS[1], 'one'), -7)\" 1 " PLACES);
 
-    struct waiting_successor heir = heir_of("holder");
-    assert_no_heir(&heir);
-    heir.set = own_set;
-    assert_int_equal(claim_heir(&probe, 1, &heir), QUEUE_CLAIMED);
+    struct waiting_successor successor = successor_of("holder");
+    assert_no_successor(&successor);
+    successor.set = own_set;
+    assert_int_equal(claim_successor(&probe, 1, &successor), QUEUE_CLAIMED);
     assert_string_equal(probe.slots[1].payload, "one");
     task = waiting(&probe, 1, "one");
     task.set = own_set;
@@ -336,27 +336,27 @@ TEST(test_an_heir_may_need_what_the_list_is_for)
                               "EVAL \"local place = redis.call('HGET', KEYS[1], 'one') redis.call('HSET', KEYS[1], "
                               "'one', string.sub(place, 1, -6) .. ARGV[1] .. string.sub(place, -5))\" 1 " PLACES " %s",
                               own_set));
-    assert_int_equal(claim_heir(&probe, 1, &heir), QUEUE_CLAIMED);
+    assert_int_equal(claim_successor(&probe, 1, &successor), QUEUE_CLAIMED);
     assert_string_equal(probe.slots[1].payload, "one");
 }
 
-TEST(test_an_heir_locks_the_same_and_is_of_a_class_of_the_process)
+TEST(test_a_successor_locks_the_same_and_is_of_a_class_of_the_process)
 {
     hold_before_two("a");
-    struct waiting_successor heir = heir_of("holder");
-    heir.set = "more";
-    assert_no_heir(&heir);
-    heir.set = "set";
-    heir.class_count = 1;
-    assert_no_heir(&heir);
-    heir.class_count = 2;
-    assert_int_equal(claim_heir(&probe, 1, &heir), QUEUE_CLAIMED);
+    struct waiting_successor successor = successor_of("holder");
+    successor.set = "more";
+    assert_no_successor(&successor);
+    successor.set = "set";
+    successor.class_count = 1;
+    assert_no_successor(&successor);
+    successor.class_count = 2;
+    assert_int_equal(claim_successor(&probe, 1, &successor), QUEUE_CLAIMED);
 }
 
 /* The oldest is of a queue that the holder's process does not serve: it claims nobody behind it either. */
-TEST(test_an_heir_is_of_a_queue_of_the_process)
+TEST(test_a_successor_is_of_a_queue_of_the_process)
 {
-    struct waiting_successor heir = heir_of("holder");
+    struct waiting_successor successor = successor_of("holder");
     start("b");
     push("b", "holder");
     queue_probe_claim(&probe, 0, "holder");
@@ -365,9 +365,9 @@ TEST(test_an_heir_is_of_a_queue_of_the_process)
     push("b", "two");
     queue_probe_claim(&probe, 1, "two");
     assert_int_equal(park(&probe, 1), QUEUE_NOTHING);
-    assert_no_heir(&heir);
+    assert_no_successor(&successor);
     free(redis_server_command(server, "ZREM schedule one"));
-    assert_int_equal(claim_heir(&probe, 1, &heir), QUEUE_CLAIMED);
+    assert_int_equal(claim_successor(&probe, 1, &successor), QUEUE_CLAIMED);
     assert_string_equal(probe.slots[1].payload, "two");
 }
 

@@ -119,12 +119,13 @@ TEST(test_a_repeated_skip_ends_it_once)
     assert_reply(server, "0", "EXISTS unique");
 }
 
-static void assert_heirs(const char *expected, const char *has, const char *next)
+static void assert_successors(const char *expected, const char *has, const char *next)
 {
-    char *reply = redis_server_command(server,
-                                       "EVALSHA %s 7 claims paused cancels schedule " ORDER " " PLACES
-                                       " hf:2:heirs 1 %s %s 5 " ID("X") " holder \"\" set queue: " LIST " 0 1 a Work",
-                                       queue_script_claim_successor.sha1, has, next);
+    char *reply =
+        redis_server_command(server,
+                             "EVALSHA %s 7 claims paused cancels schedule " ORDER " " PLACES
+                             " hf:2:successors 1 %s %s 5 " ID("X") " holder \"\" set queue: " LIST " 0 1 a Work",
+                             queue_script_claim_successor.sha1, has, next);
     char *notes = strrchr(reply, '\n');
     assert_non_null(notes);
     for (int i = 0; i < 2; i++) {
@@ -136,32 +137,32 @@ static void assert_heirs(const char *expected, const char *has, const char *next
     free(reply);
 }
 
-TEST(test_a_repeated_claim_of_an_heir_claims_one)
+TEST(test_a_repeated_claim_of_a_successor_claims_one)
 {
     claim_by_hand();
     assert_parks("1", ID("A"), ID("B"), SEEN_LATER);
     free(redis_server_command(server, "HDEL claims 0"));
     free(redis_server_command(server, "HSET claims 5 " ID("X") "a/holder"));
     for (int i = 0; i < 3; i++)
-        assert_heirs(ID("H") "a\none", "\"\"", ID("H"));
-    assert_heirs(ID("H") "a\none", "\"\"", ID("I"));
-    assert_heirs(ID("H") "a\none", ID("H"), ID("I")); /* the place has a task */
+        assert_successors(ID("H") "a\none", "\"\"", ID("H"));
+    assert_successors(ID("H") "a\none", "\"\"", ID("I"));
+    assert_successors(ID("H") "a\none", ID("H"), ID("I")); /* the place has a task */
     assert_places(IN_CLAIM);
     free(redis_server_command(server, "HSET claims 1 " ID("K")));
     for (int i = 0; i < 2; i++)
-        assert_heirs(ID("L"), ID("K"), ID("L"));
+        assert_successors(ID("L"), ID("K"), ID("L"));
     free(redis_server_command(server, "DEL claims"));
     assert_first_line(redis_server_command(server,
                                            "EVALSHA %s 7 claims paused cancels schedule " ORDER " " PLACES
-                                           " hf:2:heirs 1 \"\" %s 5 " ID("X") " holder \"\" set queue: " LIST
-                                                                              " 0 1 a Work",
+                                           " hf:2:successors 1 \"\" %s 5 " ID("X") " holder \"\" set queue: " LIST
+                                                                                   " 0 1 a Work",
                                            queue_script_claim_successor.sha1, ID("M")),
                       "-UNLISTED claims names no queues");
 }
 
 static void assert_confirms(const char *expected, const char *kept_us)
 {
-    assert_reply(server, expected, "EVALSHA %s 2 claims hf:2:heirs 1 " ID("H") " " LIST " one holder %s",
+    assert_reply(server, expected, "EVALSHA %s 2 claims hf:2:successors 1 " ID("H") " " LIST " one holder %s",
                  queue_script_confirm.sha1, kept_us);
 }
 
@@ -175,8 +176,8 @@ static const char *sha1_beginning(const char *id)
     return text;
 }
 
-/* The late copies of the calls about an heir: that claimed it, kept it, confirmed it, brought it back. */
-TEST(test_late_calls_about_an_heir_change_nothing)
+/* The late copies of the calls about a successor: that claimed it, kept it, confirmed it, brought it back. */
+TEST(test_late_calls_about_a_successor_change_nothing)
 {
     for (int comes_back = 0; comes_back < 2; comes_back++) {
         free(redis_server_command(server, "FLUSHALL"));
@@ -184,21 +185,22 @@ TEST(test_late_calls_about_an_heir_change_nothing)
         assert_parks("1", ID("A"), ID("B"), SEEN_LATER);
         free(redis_server_command(server, "HSET claims 5 " ID("X") "a/holder"));
         free(redis_server_command(server, "HDEL claims 0"));
-        assert_heirs(ID("H") "a\none", "\"\"", ID("H"));
+        assert_successors(ID("H") "a\none", "\"\"", ID("H"));
         for (int i = 0; i < 2 && !comes_back; i++)
             assert_confirms("1", "0");
         assert_confirms("1", "1000000");
-        assert_reply(server, comes_back ? "1" : "0", "ZCARD hf:2:heirs");
-        free(redis_server_command(server, "EVAL \"for _, heir in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do "
-                                          "redis.call('ZADD', KEYS[1], 1, heir) end return 0\" 1 hf:2:heirs"));
+        assert_reply(server, comes_back ? "1" : "0", "ZCARD hf:2:successors");
+        free(redis_server_command(server,
+                                  "EVAL \"for _, successor in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do "
+                                  "redis.call('ZADD', KEYS[1], 1, successor) end return 0\" 1 hf:2:successors"));
         for (int i = 0; i < 2; i++)
             look_once();
         assert_places(comes_back ? "queue:a one" : IN_CLAIM);
         assert_confirms(comes_back ? "0" : "1", "0");
         if (comes_back) /* the place is empty, and holds another id */
-            assert_heirs(sha1_beginning(ID("H")), "\"\"", ID("H"));
+            assert_successors(sha1_beginning(ID("H")), "\"\"", ID("H"));
         assert_places(comes_back ? "queue:a one" : IN_CLAIM);
-        assert_reply(server, "0", "ZCARD hf:2:heirs");
+        assert_reply(server, "0", "ZCARD hf:2:successors");
         queue_probe_stop(&probe);
     }
 }
@@ -209,7 +211,7 @@ TEST(test_foreign_values_keep_no_task)
 {
     static const char *const keys[] = {ORDER, PLACES, FREED, "hf:2:contended", "paused", "hf:2:recovered:one"};
     struct waiting_end end = end_of("holder");
-    struct waiting_successor heir = heir_of("holder");
+    struct waiting_successor successor = successor_of("holder");
     start("a");
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         free(redis_server_command(server, "DEL schedule " FREED " %s", i > 0 ? keys[i - 1] : "none"));
@@ -218,7 +220,7 @@ TEST(test_foreign_values_keep_no_task)
         queue_probe_claim(&probe, 0, "one");
         assert_int_equal(park(&probe, 0), QUEUE_NOTHING);
         assert_due_near("one");
-        assert_int_equal(claim_heir(&probe, 1, &heir), i < 2 ? QUEUE_NOTHING : QUEUE_CLAIMED);
+        assert_int_equal(claim_successor(&probe, 1, &successor), i < 2 ? QUEUE_NOTHING : QUEUE_CLAIMED);
         if (i < 2) {
             assert_int_equal(turn_free(&probe, 0, false, &end), QUEUE_NOTHING);
             queue_free(probe.queue, &end);
@@ -311,12 +313,12 @@ TEST(test_names_from_strangers)
         task.class_name = "Wo\nrk\n\n1.000000\n";
         assert_int_equal(park_as(&probe, 0, &task, "one"), QUEUE_NOTHING);
         assert_due_near("one");
-        struct waiting_successor heir = heir_of("holder");
-        heir.holder = 1;
-        heir.list = lists[i];
-        heir.classes = &task.class_name;
-        heir.class_count = 1;
-        assert_int_equal(claim_heir(&probe, 0, &heir), QUEUE_CLAIMED);
+        struct waiting_successor successor = successor_of("holder");
+        successor.holder = 1;
+        successor.list = lists[i];
+        successor.classes = &task.class_name;
+        successor.class_count = 1;
+        assert_int_equal(claim_successor(&probe, 0, &successor), QUEUE_CLAIMED);
         struct waiting_end end = end_of("one");
         end.lists = &lists[i];
         assert_int_equal(turn_free(&probe, 0, false, &end), QUEUE_NOTHING);
@@ -344,8 +346,8 @@ TEST(test_it_works_without_memory)
     struct waiting_end end = end_of("holder");
     assert_int_equal(turn_free(&probe, 0, true, &end), QUEUE_CLAIMED);
     assert_string_equal(probe.slots[0].payload, "one");
-    struct waiting_successor heir = heir_of("one");
-    assert_int_equal(claim_heir(&probe, 1, &heir), QUEUE_CLAIMED);
+    struct waiting_successor successor = successor_of("one");
+    assert_int_equal(claim_successor(&probe, 1, &successor), QUEUE_CLAIMED);
     end.jid = "two";
     queue_free(probe.queue, &end);
     wait_places(in_claims("one", "two", "\nqueue:a three"));

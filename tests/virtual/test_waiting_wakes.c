@@ -21,16 +21,16 @@ TEST(test_several_are_woken_when_told_so)
     assert_reply(server, "1", "HEXISTS " FREED " " GROUP);
 }
 
-TEST(test_a_lock_that_is_handed_on_wakes_nobody_but_an_heir_that_failed)
+TEST(test_a_lock_that_is_handed_on_wakes_nobody_but_a_successor_that_failed)
 {
     start("a");
     push("a", "holder");
     queue_probe_claim(&probe, 1, "holder");
     park_new(&probe, 0, "one");
     park_new(&probe, 0, "two");
-    struct waiting_successor heir = heir_of("holder");
-    heir.holder = 1;
-    assert_int_equal(claim_heir(&probe, 0, &heir), QUEUE_CLAIMED);
+    struct waiting_successor successor = successor_of("holder");
+    successor.holder = 1;
+    assert_int_equal(claim_successor(&probe, 0, &successor), QUEUE_CLAIMED);
     struct waiting_end end = end_of("holder");
     end.is_handed_on = true;
     free_seat(&end);
@@ -252,23 +252,23 @@ static void start_with_two_places_taken(void)
     park_for_a_place(2, "e", NEAR_NS);
 }
 
-TEST(test_an_heir_is_claimed_whoever_has_another_place)
+TEST(test_a_successor_is_claimed_whoever_has_another_place)
 {
     start_with_two_places_taken();
-    struct waiting_successor heir = heir_of("a");
-    heir.list = SEATS;
-    heir.holder = 0;
-    assert_int_equal(claim_heir(&probe, 2, &heir), QUEUE_CLAIMED);
+    struct waiting_successor successor = successor_of("a");
+    successor.list = SEATS;
+    successor.holder = 0;
+    assert_int_equal(claim_successor(&probe, 2, &successor), QUEUE_CLAIMED);
     assert_string_equal(probe.slots[2].payload, "c");
     assert_parked(2);
     struct waiting_end end = {.lists = (const char *const[]){SEATS}, .list_count = 1, .jid = "a", .is_handed_on = true};
     assert_int_equal(turn_free(&probe, 0, true, &end), QUEUE_NOTHING); /* the place goes to "c": "d" stays */
     assert_parked(2);
     queue_free(probe.queue, &(struct waiting_end){.lists = end.lists, .list_count = 1, .is_handed_on = true});
-    heir.holder = 2;
-    heir.holder_jid = "c";
-    heir.ended_jid = NULL;
-    assert_int_equal(claim_heir(&probe, 0, &heir), QUEUE_CLAIMED);
+    successor.holder = 2;
+    successor.holder_jid = "c";
+    successor.ended_jid = NULL;
+    assert_int_equal(claim_successor(&probe, 0, &successor), QUEUE_CLAIMED);
     assert_string_equal(probe.slots[0].payload, "d");
     assert_parked(1);
     end.is_handed_on = false;

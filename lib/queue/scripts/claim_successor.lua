@@ -5,7 +5,7 @@
 -- also settles that task and confirms the holder, which was claimed as a successor itself: from now on its claim
 -- follows the lease, like all others.
 --
--- KEYS: the process, paused, cancels, `schedule`, the list's order, its places, heirs.
+-- KEYS: the process, paused, cancels, `schedule`, the list's order, its places, successors.
 -- ARGV: slot, id that its place holds ('' = none), new id; slot of the holder, the id that its place holds, its jid;
 --       jid of the finished task ('' = the place is empty, and the holder has the lock: it gives up its place in the
 --       list); the set that the holder locks; the prefix of the queues' keys; the list's name; microseconds for which

@@ -16,7 +16,7 @@
 -- The answer also tells whether the other set has due entries, so a worker that finds none here need not ask there.
 --
 -- KEYS: the sorted set; to examine lists also `contended` and paused; to learn of the other set also that set; to
---       bring back what processes keep also the processes and heirs.
+--       bring back what processes keep also the processes and successors.
 -- ARGV: how many entries to skip, how many to return at most, how many bytes at most (at least one entry is returned);
 --       the prefixes of the orders and the places of waiting lists, of the keys of queues and of processes; to empty
 --       bells also their prefix.
