@@ -222,7 +222,7 @@ struct flow_step flow_claimed(struct flow *flow, const struct flow_task *task)
     return task->wants_lock ? ask_for_lock(flow) : open_or_run(flow);
 }
 
-/* The place of the task is empty: it has left it. */
+/* The slot is empty: the task has left it. */
 static struct flow_step end_left(struct flow *flow, enum flow_ending ending)
 {
     struct flow_step step = claim_or_rest(flow);
@@ -266,7 +266,7 @@ struct flow_step flow_unserved(struct flow *flow, enum flow_result failed)
     return end_failed(flow);
 }
 
-/* A claim is lost to a recovery, which cleans our places; the next claim starts afresh. */
+/* A claim is lost to a recovery, which cleans our slots; the next claim starts afresh. */
 struct flow_step flow_claim_lost(struct flow *flow)
 {
     invariant(flow->state != FLOW_IDLE && flow->state != FLOW_LOCKING && flow->state != FLOW_CONFIRMING &&

@@ -104,7 +104,7 @@ enum flow_result {
     FLOW_RUN_OK,
     FLOW_RUN_FAILED,    /* and may be tried again */
     FLOW_RUN_EXHAUSTED, /* and was tried often enough: dead */
-    FLOW_RUN_HOPELESS,  /* and wants neither a retry nor a place in the dead set */
+    FLOW_RUN_HOPELESS,  /* and wants neither a retry nor to be in the dead set */
     FLOW_RUN_DISCARDED,
     FLOW_RUN_SNOOZED, /* to be run again later, which is no failure */
     FLOW_RUN_BURIED,

@@ -283,9 +283,9 @@ static void waiters_exceeded(struct slot *slot)
     slot_perform(slot, flow_crowded(&slot->flow));
 }
 
-/* The slot's place is empty. A task that was parked or skipped, or left something behind, is logged before it is
+/* The slot is empty on the node. A task that was parked or skipped, or left something behind, is logged before it is
  * forgotten. */
-static void place_emptied(struct slot *slot)
+static void slot_emptied(struct slot *slot)
 {
     bool is_parked = slot->flow.state == FLOW_PARKING;
     bool is_told = !is_parked && slot->flow.state != FLOW_SKIPPING && slot->flow.state != FLOW_FINISHING &&
@@ -344,7 +344,7 @@ void slot_answered(void *context, unsigned number, enum queue_answer answer, con
         worker_wake_idle(worker);
         return;
     case QUEUE_NOTHING:
-        place_emptied(slot);
+        slot_emptied(slot);
         return;
     case QUEUE_KEPT:
         task_kept(slot);
@@ -426,7 +426,7 @@ static void slot_perform(struct slot *slot, struct flow_step wanted)
     slot_move(slot, step.move);
     if (step.ends)
         slot_ending_tell(slot, step.ending);
-    if (step.ends && step.ending == FLOW_CLAIM_LOST) /* its empty place may be lost as well: that is not about it */
+    if (step.ends && step.ending == FLOW_CLAIM_LOST) /* the empty slot may be lost as well: that is not about it */
         task_forget(slot);
     if (step.lock)
         slot_lock_take(slot, lock_told);

@@ -457,7 +457,7 @@ static void ending_count(struct slot *slot, enum flow_ending ending)
         lock_metrics_count(worker->lock_metrics, class_name, resource, LOCK_EVENT_SKIPPED);
 }
 
-/* A slot may lose its place at the queue node while it claims. It has no task then, and nothing has ended. */
+/* A slot may lose its claim at the queue node while it claims. It has no task then, and nothing has ended. */
 void slot_ending_tell(struct slot *slot, enum flow_ending ending)
 {
     if (ending == FLOW_CLAIM_LOST && slot->jid[0] == '\0')

@@ -28,10 +28,10 @@ static struct queue_task_name task_name(const struct slot *slot)
                                     .is_cancelled = slot->flow.task.is_cancelled};
 }
 
-static void postpone(struct slot *slot, enum queue_place place, int64_t delay_ns, const struct buffer *text)
+static void postpone(struct slot *slot, enum queue_state state, int64_t delay_ns, const struct buffer *text)
 {
     struct queue_task_name name = task_name(slot);
-    queue_postpone(slot->worker->queue, slot->number, place, delay_ns, &name, text->bytes, text->length);
+    queue_postpone(slot->worker->queue, slot->number, state, delay_ns, &name, text->bytes, text->length);
 }
 
 /* The lists that wait for what the task had; none if it had nothing, or if they were passed on already. */
@@ -118,7 +118,7 @@ static void task_cancel(struct slot *slot)
     task_finish_with(slot, CANCELLED_KEPT_NS);
 }
 
-static const struct buffer *record_write(struct slot *slot, enum queue_place place, bool counts)
+static const struct buffer *record_write(struct slot *slot, enum queue_state state, bool counts)
 {
     struct buffer *text = &slot->worker->text;
     struct failure abandoned;
@@ -135,7 +135,7 @@ static const struct buffer *record_write(struct slot *slot, enum queue_place pla
                                            .jid = slot->jid,
                                            .started = slot->abandoned || slot->started,
                                            .counts = counts,
-                                           .is_final = place == QUEUE_DEAD,
+                                           .is_final = state == QUEUE_DEAD,
                                            .fence = slot->job.fence,
                                            .unserved_at = slot->unserved_at,
                                            .keep_ms = config->worker.timestamps == CONFIG_TIMES_AS_CAME,
@@ -145,9 +145,9 @@ static const struct buffer *record_write(struct slot *slot, enum queue_place pla
     return text;
 }
 
-static void record_move(struct slot *slot, enum queue_place place, int64_t delay_ns, bool counts)
+static void record_move(struct slot *slot, enum queue_state state, int64_t delay_ns, bool counts)
 {
-    postpone(slot, place, delay_ns, record_write(slot, place, counts));
+    postpone(slot, state, delay_ns, record_write(slot, state, counts));
 }
 
 static void task_retry(struct slot *slot)
@@ -324,10 +324,10 @@ static void task_bury(struct slot *slot)
 static void slot_give_back(struct slot *slot)
 {
     struct worker *worker = slot->worker;
-    struct list *place = worker->given_back.next;
-    while (place != &worker->given_back && list_owner(place, struct slot, back_link)->order > slot->order)
-        place = place->next;
-    list_append(place, &slot->back_link);
+    struct list *before = worker->given_back.next;
+    while (before != &worker->given_back && list_owner(before, struct slot, back_link)->order > slot->order)
+        before = before->next;
+    list_append(before, &slot->back_link);
     if (!atomic_load(&worker->options.run_table->must_stop)) /* else stop.c gathers them until all are there */
         loop_at_turn_end(worker->loop, LOOP_GATHER, &worker->give_back);
 }

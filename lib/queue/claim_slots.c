@@ -1,4 +1,4 @@
-/* What the process knows of its claims: what the place of each slot holds. Calls that claim, moves, waiting and the
+/* What the process knows of its claims: what each slot holds. Calls that claim, moves, waiting and the
  * process lease use this. On the loop. */
 #include <string.h>
 
@@ -126,16 +126,16 @@ static void slot_claimed(struct queue *queue, unsigned number, const char *text,
 }
 
 /* The claim is gone. If a process recovered it, we are no longer listed. If the node has an older state (a
- * fail-over), the place holds another id and perhaps a task, which goes back before the slot goes on. */
-void queue_slot_lost(struct queue *queue, unsigned number, const char *place, size_t length)
+ * fail-over), the slot holds another id and perhaps a task, which goes back before the slot goes on. */
+void queue_slot_lost(struct queue *queue, unsigned number, const char *claim, size_t length)
 {
     char name[TASK_NAME_MAX];
     struct claim_slot *slot = &queue->slots[number];
     slot->has_id = false;
     queue_enlist(queue);
     if (length >= CLAIM_ID_BYTES)
-        queue_slot_holds(slot, place);
-    if (length > CLAIM_ID_BYTES && claim_cut(place + CLAIM_ID_BYTES, length - CLAIM_ID_BYTES, name) != NULL) {
+        queue_slot_holds(slot, claim);
+    if (length > CLAIM_ID_BYTES && claim_cut(claim + CLAIM_ID_BYTES, length - CLAIM_ID_BYTES, name) != NULL) {
         log_event(LOG_WARN, "claim_older",
                   "slot=%u advice=\"the node had an older task in this slot, probably after a failover; it goes back "
                   "to its queue\"",
@@ -147,17 +147,17 @@ void queue_slot_lost(struct queue *queue, unsigned number, const char *place, si
     queue_slot_answer(queue, number, QUEUE_LOST);
 }
 
-void queue_slot_read(struct queue *queue, unsigned number, const struct redis_reply *place, int64_t seen_us)
+void queue_slot_read(struct queue *queue, unsigned number, const struct redis_reply *claim, int64_t seen_us)
 {
     struct claim_slot *slot = &queue->slots[number];
     slot->seen_us = seen_us;
     queue_note_time(queue, seen_us);
-    bool tells = place->kind == REDIS_STRING;
-    bool is_ours = tells && place->length >= CLAIM_ID_BYTES && memcmp(place->bytes, slot->next, CLAIM_ID_BYTES) == 0;
+    bool tells = claim->kind == REDIS_STRING;
+    bool is_ours = tells && claim->length >= CLAIM_ID_BYTES && memcmp(claim->bytes, slot->next, CLAIM_ID_BYTES) == 0;
     if (!is_ours) {
-        queue_slot_lost(queue, number, tells ? place->bytes : NULL, tells ? place->length : 0);
-    } else if (place->length > CLAIM_ID_BYTES) {
-        slot_claimed(queue, number, place->bytes + CLAIM_ID_BYTES, place->length - CLAIM_ID_BYTES);
+        queue_slot_lost(queue, number, tells ? claim->bytes : NULL, tells ? claim->length : 0);
+    } else if (claim->length > CLAIM_ID_BYTES) {
+        slot_claimed(queue, number, claim->bytes + CLAIM_ID_BYTES, claim->length - CLAIM_ID_BYTES);
     } else {
         queue_slot_holds(slot, slot->next);
         queue_slot_answer(queue, number, QUEUE_NOTHING);

@@ -12,7 +12,7 @@
 
 #define QUEUE_SCHEME "hf:2:"
 
-/* Of the claim id before the task in a slot's place. */
+/* Of the claim id before the task in a slot. */
 enum { CLAIM_ID_BYTES = 16 };
 
 /* The bounds of `dead`, as in the data model: half a year, and fewer than ten thousand entries. */

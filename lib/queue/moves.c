@@ -1,5 +1,5 @@
-/* Settles single tasks: moves them out of a slot's place into a list or a sorted set, or ends them. One script each.
- * Every call names the id that it expects in the place and the one that it leaves, so it can be repeated until it is
+/* Settles single tasks: moves them out of a slot into a list or a sorted set, or ends them. One script each.
+ * Every call names the id that it expects in the slot and the one that it leaves, so it can be repeated until it is
  * answered. */
 #include <string.h>
 
@@ -40,9 +40,9 @@ static void move_done(struct retried_call *retried_call, const struct redis_repl
 
 /* --- requests ---------------------------------------------------------------------------------------------------- */
 
-static const char *place_key(const struct queue *queue, enum queue_place place)
+static const char *state_key(const struct queue *queue, enum queue_state state)
 {
-    switch (place) {
+    switch (state) {
     case QUEUE_RETRY:
         return queue->keys.retry;
     case QUEUE_SCHEDULE:
@@ -50,24 +50,24 @@ static const char *place_key(const struct queue *queue, enum queue_place place)
     case QUEUE_DEAD:
         return queue->keys.dead;
     }
-    invariant_unreachable("a place outside its enum");
+    invariant_unreachable("a state outside its enum");
 }
 
-void queue_postpone(struct queue *queue, unsigned number, enum queue_place place, int64_t delay_ns,
+void queue_postpone(struct queue *queue, unsigned number, enum queue_state state, int64_t delay_ns,
                     const struct queue_task_name *task, const char *payload, size_t length)
 {
     struct claim_slot *slot = queue_slot_ask(queue, number);
     struct buffer *out = &slot->move.request;
     buffer_clear(out);
     redis_request_script(out, &queue_script_postpone, 3, 9);
-    redis_request_texts(out, queue->keys.process, place_key(queue, place));
+    redis_request_texts(out, queue->keys.process, state_key(queue, state));
     claim_encode_unique(queue, task, out);
     claim_encode(slot, number, out);
     redis_request_seconds(out, delay_ns / NS_PER_US);
     redis_request_bytes(out, payload, length);
     redis_request_text(out, task->jid);
     redis_request_integer(out, DEAD_AGE_S);
-    redis_request_integer(out, place == QUEUE_DEAD ? DEAD_ENTRIES : 0);
+    redis_request_integer(out, state == QUEUE_DEAD ? DEAD_ENTRIES : 0);
     redis_request_text(out, task->is_ended ? "1" : "0");
     retried_call_start(&slot->move);
 }
@@ -108,18 +108,18 @@ void queue_finish(struct queue *queue, unsigned number, const struct queue_task_
 
 /* --- an end that takes something along --------------------------------------------------------------------------- */
 
-static bool is_same_place(const struct queue_follow_up *one, const struct queue_follow_up *other)
+static bool is_same_target(const struct queue_follow_up *one, const struct queue_follow_up *other)
 {
     if (one->queue == NULL || other->queue == NULL)
         return one->queue == other->queue;
     return strcmp(one->queue, other->queue) == 0;
 }
 
-/* How many from `first` on go to the same place: neighbours share a command. */
+/* How many from `first` on go to the same list or set: neighbours share a command. */
 static size_t group_size(const struct queue_extras *extras, size_t first)
 {
     size_t end = first + 1;
-    while (end < extras->follow_up_count && is_same_place(&extras->follow_ups[first], &extras->follow_ups[end]))
+    while (end < extras->follow_up_count && is_same_target(&extras->follow_ups[first], &extras->follow_ups[end]))
         end++;
     return end - first;
 }

@@ -39,20 +39,20 @@ static void request_target(const struct queue_keys *keys, enum operate_verb verb
 }
 
 void operate_move(const struct queue_keys *keys, const char *id, enum operate_verb verb,
-                  const struct operate_place *place, const struct operate_entry *entries, size_t count,
+                  const struct operate_state *state, const struct operate_entry *entries, size_t count,
                   struct buffer *out)
 {
     redis_request_script(out, &queue_script_operate_move, KEYS_OF_ALL + count,
                          ARGUMENTS_OF_ALL + ARGUMENTS_OF_EACH * count);
     queue_keys_request(keys->receipt_prefix, id, out);
-    redis_request_texts(out, place->key, keys->queues, keys->dead, keys->processes, keys->schedule, keys->paused);
+    redis_request_texts(out, state->key, keys->queues, keys->dead, keys->processes, keys->schedule, keys->paused);
     for (size_t i = 0; i < count; i++)
         request_target(keys, verb, &entries[i], out);
-    redis_request_texts(out, operate_verb_name(verb), kind_name(place->kind));
-    request_text_or_none(out, place->lease_of);
+    redis_request_texts(out, operate_verb_name(verb), kind_name(state->kind));
+    request_text_or_none(out, state->lease_of);
     redis_request_integer(out, DEAD_AGE_S);
     redis_request_integer(out, DEAD_ENTRIES);
-    redis_request_integer(out, (int64_t)place->list_look);
+    redis_request_integer(out, (int64_t)state->list_look);
     redis_request_texts(out, keys->queue_prefix, keys->waiting_prefix, keys->places_prefix);
     for (size_t i = 0; i < count; i++) {
         const struct operate_entry *entry = &entries[i];

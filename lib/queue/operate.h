@@ -30,7 +30,7 @@ enum operate_answer {
 enum operate_kind { OPERATE_SET, OPERATE_LIST, OPERATE_CLAIMS };
 
 struct operate_entry {
-    struct text_span seen;  /* the whole content of the place */
+    struct text_span seen;  /* the whole content of what lies there */
     struct text_span fresh; /* the text for the queue or `dead` */
     const char *queue;      /* OPERATE_RETRY: where to */
     const char *unique;     /* except OPERATE_RETRY: the digest of its unique key, or NULL */
@@ -39,7 +39,7 @@ struct operate_entry {
     const char *field;      /* OPERATE_CLAIMS: the slot */
 };
 
-struct operate_place {
+struct operate_state {
     enum operate_kind kind;
     const char *key;
     const char *lease_of; /* OPERATE_CLAIMS, and bells: the process whose lease must have ended; NULL = no check */
@@ -51,7 +51,7 @@ void operate_new_id(char id[OPERATE_ID_SIZE]);
 
 /* Each writes one request to `out`. After its answers operate_move gives the number of entries trimmed from `dead`. */
 void operate_move(const struct queue_keys *keys, const char *id, enum operate_verb verb,
-                  const struct operate_place *place, const struct operate_entry *entries, size_t count,
+                  const struct operate_state *state, const struct operate_entry *entries, size_t count,
                   struct buffer *out);
 /* Pauses or resumes; answers how many processes were notified. */
 void operate_pause(const struct queue_keys *keys, bool pause, char *const *names, size_t count, struct buffer *out);

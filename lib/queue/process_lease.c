@@ -39,14 +39,14 @@ static void stray_done(struct retried_call *retried_call, const struct redis_rep
         queue_slot_holds(slot, queue->strayed.next);
 }
 
-/* `place` is its id and the name of its queue. */
-static void stray_give_back(struct queue *queue, unsigned number, const struct redis_reply *place)
+/* `claim` is its id and the name of its queue. */
+static void stray_give_back(struct queue *queue, unsigned number, const struct redis_reply *claim)
 {
     char name[256];
-    size_t length = place->length - CLAIM_ID_BYTES;
+    size_t length = claim->length - CLAIM_ID_BYTES;
     if (queue->strayed.busy || length >= sizeof name)
         return;
-    memcpy(name, place->bytes + CLAIM_ID_BYTES, length);
+    memcpy(name, claim->bytes + CLAIM_ID_BYTES, length);
     name[length] = '\0';
     log_event(LOG_WARN, "claim_unheard", "slot=%u advice=\"a late call claimed this task; it goes back to its queue\"",
               number);
@@ -59,14 +59,14 @@ static void stray_give_back(struct queue *queue, unsigned number, const struct r
     redis_request_text(out, queue->keys.process);
     queue_keys_request_queue(&queue->keys, name, out);
     redis_request_integer(out, number);
-    redis_request_bytes(out, place->bytes, CLAIM_ID_BYTES);
+    redis_request_bytes(out, claim->bytes, CLAIM_ID_BYTES);
     redis_request_bytes(out, queue->strayed.next, CLAIM_ID_BYTES);
     retried_call_start(&queue->stray);
 }
 
 /* --- comparing --------------------------------------------------------------------------------------------------- */
 
-/* The place of a slot among the node's claims, or NULL. */
+/* The claim of a slot among the node's claims, or NULL. */
 static const struct redis_reply *claim_find(const struct redis_reply *claims, unsigned number)
 {
     for (size_t i = 0; i + 1 < claims->count; i += 2)
@@ -78,8 +78,8 @@ static const struct redis_reply *claim_find(const struct redis_reply *claims, un
 static void slot_compare(struct queue *queue, unsigned number, const struct redis_reply *claims)
 {
     struct claim_slot *slot = &queue->slots[number];
-    const struct redis_reply *place = claim_find(claims, number);
-    bool same = place != NULL && slot->has_id && memcmp(place->bytes, slot->id, CLAIM_ID_BYTES) == 0;
+    const struct redis_reply *claim = claim_find(claims, number);
+    bool same = claim != NULL && slot->has_id && memcmp(claim->bytes, slot->id, CLAIM_ID_BYTES) == 0;
     if (slot->asking)
         return;
     bool is_lost = slot->holds && !same;
@@ -88,8 +88,8 @@ static void slot_compare(struct queue *queue, unsigned number, const struct redi
         if (queue->options.lost != NULL)
             queue->options.lost(queue->options.context, number);
     }
-    if (place != NULL && !same && !slot->asking)
-        stray_give_back(queue, number, place);
+    if (claim != NULL && !same && !slot->asking)
+        stray_give_back(queue, number, claim);
 }
 
 /* Others count from when the node executed the renewal, which was not before it was sent. */

@@ -6,9 +6,9 @@
  *                     │     └──── queue_give_back ─────┘        │       └── queue_postpone ─▶ dead
  *                     └──── promote (promoter.h) ◀── schedule, retry ◀── queue_postpone
  *
- * A task is at every moment in exactly one of these places. One script makes each move, and moves the bytes of the task
- * as they are. A slot's place on the node holds a claim id of 16 random bytes, and the payload. Each call that changes
- * the place names the id that it expects and the new id that it leaves. So a call repeated after a lost reply answers
+ * A task is at every moment in exactly one of these states. One script makes each move, and moves the bytes of the task
+ * as they are. A slot on the node holds a claim id of 16 random bytes, and the payload. Each call that changes
+ * the slot names the id that it expects and the new id that it leaves. So a call repeated after a lost reply answers
  * the same, a late call changes nothing, and every call is simply repeated until it is answered. A slot has at most one
  * call outstanding.
  *
@@ -136,9 +136,9 @@ enum { QUEUE_FOLLOW_UPS_MAX = 1000 };
 void queue_finish_with(struct queue *queue, unsigned slot, const struct queue_task_name *task,
                        const struct queue_extras *extras);
 
-enum queue_place { QUEUE_RETRY, QUEUE_SCHEDULE, QUEUE_DEAD };
+enum queue_state { QUEUE_RETRY, QUEUE_SCHEDULE, QUEUE_DEAD };
 /* Moves the slot's task, as `payload`, to be looked at again after `delay_ns`. */
-void queue_postpone(struct queue *queue, unsigned slot, enum queue_place place, int64_t delay_ns,
+void queue_postpone(struct queue *queue, unsigned slot, enum queue_state state, int64_t delay_ns,
                     const struct queue_task_name *task, const char *payload, size_t length);
 /* A task of a class that this process does not serve. */
 struct queue_unserved {

@@ -14,15 +14,15 @@
 
 enum { FREED_LISTS_MAX = 32 }; /* more than the locks of a task */
 
-/* What a slot's place on the node holds, and the call that is about to change it. */
+/* What a slot on the node holds, and the call that is about to change it. */
 struct claim_slot {
     unsigned char id[CLAIM_ID_BYTES];
     unsigned char next[CLAIM_ID_BYTES];
-    bool has_id;              /* false: the place was never written */
+    bool has_id;              /* false: the slot was never written */
     bool asking;              /* a call is outstanding or gathered */
     bool wants;               /* the call claims */
-    bool sets_right;          /* the call gives back what the node has in the place of a lost claim */
-    bool holds;               /* the place holds a task that the process knows */
+    bool sets_right;          /* the call gives back what the node has instead of a lost claim */
+    bool holds;               /* the slot holds a task that the process knows */
     bool opens;               /* the call is queue_open, */
     bool opens_empty;         /* and ends the task */
     bool may_refuse;          /* the call is queue_finish_with or queue_unserved */
@@ -40,7 +40,7 @@ struct claim_slot {
     bool has_no_progress;                   /* its task, as of the claim */
     struct retried_call keep;               /* of its claim as a successor */
     bool is_confirmed;                      /* by that call, or by the one of another slot, */
-    unsigned char confirms[CLAIM_ID_BYTES]; /* as long as its place holds this id */
+    unsigned char confirms[CLAIM_ID_BYTES]; /* as long as it holds this id */
     unsigned settles_for;                   /* the slot that its queue_claim_successor confirms */
     int64_t seen_us; /* the node's time of its last claim, or later, but before its lock was requested */
 };
@@ -163,12 +163,12 @@ void claims_free(struct queue *queue);
 struct claim_slot *queue_slot_ask(struct queue *queue, unsigned number);
 void queue_slot_holds(struct claim_slot *slot, const void *id);
 void queue_slot_answer(struct queue *queue, unsigned number, enum queue_answer answer);
-/* The claim is gone; `place` is what the node has instead of it. */
-void queue_slot_lost(struct queue *queue, unsigned number, const char *place, size_t length);
-/* What a claim left in the slot's place, at the node's time `seen_us`. */
-void queue_slot_read(struct queue *queue, unsigned number, const struct redis_reply *place, int64_t seen_us);
+/* The claim is gone; `claim` is what the node has instead of it. */
+void queue_slot_lost(struct queue *queue, unsigned number, const char *claim, size_t length);
+/* What a claim left in the slot, at the node's time `seen_us`. */
+void queue_slot_read(struct queue *queue, unsigned number, const struct redis_reply *claim, int64_t seen_us);
 void queue_slot_gather(struct queue *queue, unsigned number, bool claim_next);
-/* The slot and the ids that its place has and gets. */
+/* The slot and the ids that it has and gets. */
 void claim_encode(const struct claim_slot *slot, unsigned number, struct buffer *out);
 /* The key that a unique task holds, or an empty one. */
 void claim_encode_unique(const struct queue *queue, const struct queue_task_name *task, struct buffer *out);

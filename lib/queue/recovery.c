@@ -68,17 +68,17 @@ static void record_write(struct recovery *recovery, const char *queue)
 /* --- putting back ------------------------------------------------------------------------------------------------ */
 
 /* A text that is no task has no jid to count by: the process that claims it next buries it. */
-static bool claim_add(struct recovery *recovery, const struct redis_reply *slot, const struct redis_reply *place)
+static bool claim_add(struct recovery *recovery, const struct redis_reply *slot, const struct redis_reply *claim)
 {
     const struct queue_keys *keys = &recovery->queue->keys;
     const struct envelope_limits *limits = recovery->queue->options.limits;
     char name[TASK_NAME_MAX];
-    const char *task = place->length > CLAIM_ID_BYTES
-                           ? claim_cut(place->bytes + CLAIM_ID_BYTES, place->length - CLAIM_ID_BYTES, name)
+    const char *task = claim->length > CLAIM_ID_BYTES
+                           ? claim_cut(claim->bytes + CLAIM_ID_BYTES, claim->length - CLAIM_ID_BYTES, name)
                            : NULL;
     if (task == NULL)
         return false;
-    size_t length = place->length - (size_t)(task - place->bytes);
+    size_t length = claim->length - (size_t)(task - claim->bytes);
     bool is_task =
         envelope_parse(&recovery->envelope, task, length, limits != NULL ? limits : &ENVELOPE_LIMITS_DEFAULT, NULL);
     const char *jid = is_task ? recovery->envelope.jid : "";
@@ -89,7 +89,7 @@ static bool claim_add(struct recovery *recovery, const struct redis_reply *slot,
     queue_keys_request_queue(keys, name, &recovery->keys);
     queue_keys_request(keys->unique_prefix, is_task ? recovery->envelope.unique : "", &recovery->keys);
     redis_request_bytes(&recovery->claims, slot->bytes, slot->length);
-    redis_request_bytes(&recovery->claims, place->bytes, CLAIM_ID_BYTES);
+    redis_request_bytes(&recovery->claims, claim->bytes, CLAIM_ID_BYTES);
     redis_request_text(&recovery->claims, jid);
     redis_request_bytes(&recovery->claims, recovery->record.bytes, recovery->record.length);
     buffer_append(&recovery->jids, jid, strlen(jid) + 1);

@@ -56,7 +56,7 @@ static void microseconds_encode(int64_t ns, struct buffer *out)
 
 /* --- parking ------------------------------------------------------------------------------------------------------ */
 
-/* The slot still has its task. Its place has the new id, so that no copy of the call is taken for a new one. */
+/* The slot still has its task, under the new id, so that no copy of the call is taken for a new one. */
 static void slot_keeps(struct queue *queue, unsigned number, enum queue_answer answer)
 {
     queue_slot_holds(&queue->slots[number], queue->slots[number].next);

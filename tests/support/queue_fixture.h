@@ -50,26 +50,26 @@ static inline void push(const char *queue, const char *payload)
 
 /* --- what is on the node --------------------------------------------------------------------------------------- */
 
-static inline bool places_are(void *expected)
+static inline bool tasks_are(void *expected)
 {
-    char *places = queue_probe_places(server);
-    bool same = strcmp(places, expected) == 0;
-    free(places);
+    char *tasks = queue_probe_tasks(server);
+    bool same = strcmp(tasks, expected) == 0;
+    free(tasks);
     return same;
 }
 
-/* See queue_probe_places. */
-static inline void assert_places(const char *expected)
+/* See queue_probe_tasks. */
+static inline void assert_tasks(const char *expected)
 {
-    char *places = queue_probe_places(server);
-    assert_string_equal(places, expected);
-    free(places);
+    char *tasks = queue_probe_tasks(server);
+    assert_string_equal(tasks, expected);
+    free(tasks);
 }
 
-static inline void wait_places(const char *expected)
+static inline void wait_tasks(const char *expected)
 {
-    if (!loop_until(loop, places_are, (char *)expected, TEST_PATIENCE_NS))
-        assert_places(expected);
+    if (!loop_until(loop, tasks_are, (char *)expected, TEST_PATIENCE_NS))
+        assert_tasks(expected);
 }
 
 static inline void assert_keys(const char *expected)

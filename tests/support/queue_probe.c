@@ -128,11 +128,11 @@ void queue_probe_turn(struct queue_probe *probe, unsigned slot, bool claim_next)
     queue_settle_and_claim(probe->queue, slot, claim_next);
 }
 
-void queue_probe_postpone(struct queue_probe *probe, unsigned slot, enum queue_place place, int64_t delay_ns,
+void queue_probe_postpone(struct queue_probe *probe, unsigned slot, enum queue_state state, int64_t delay_ns,
                           const char *payload)
 {
     probe->slots[slot].asked++;
-    queue_postpone(probe->queue, slot, place, delay_ns, &(struct queue_task_name){.jid = "jid"}, payload,
+    queue_postpone(probe->queue, slot, state, delay_ns, &(struct queue_task_name){.jid = "jid"}, payload,
                    strlen(payload));
 }
 
@@ -223,7 +223,7 @@ bool queue_probe_leave(struct queue_probe *probe, int64_t limit_ns)
 
 /* --- looking at the node --------------------------------------------------------------------------------------- */
 
-/* Every heartbeat reads the names of the process's places, and no other script does where no process dies. */
+/* Every heartbeat reads the names of the process's slots, and no other script does where no process dies. */
 unsigned queue_probe_scripts(struct redis_server *server)
 {
     return redis_server_calls_beyond(server, "evalsha", "hkeys");
@@ -237,7 +237,7 @@ long long queue_probe_number(struct redis_server *server, const char *command)
     return number;
 }
 
-/* A place of a slot is 16 bytes of id, then nothing or the queue's name, a newline and the payload. */
+/* A slot is 16 bytes of id, then nothing or the queue's name, a newline and the payload. */
 #define PLACES_SCRIPT                                                                                                  \
     "local out = {} "                                                                                                  \
     "for _, key in ipairs(redis.call('KEYS', '*')) do "                                                                \
@@ -247,9 +247,9 @@ long long queue_probe_number(struct redis_server *server, const char *command)
     "  elseif type == 'zset' and not string.find(key, 'hf:2:', 1, true) then list = redis.call('ZRANGE', key, 0, -1) " \
     "  elseif type == 'hash' then "                                                                                    \
     "    for _, slot in ipairs(redis.call('HKEYS', key)) do "                                                          \
-    "      local place = redis.call('HGET', key, slot) "                                                               \
-    "      local line = tonumber(slot) and string.find(place, string.char(10), 17, true) "                             \
-    "      if line then list[#list + 1] = string.sub(place, line + 1) end "                                            \
+    "      local claim = redis.call('HGET', key, slot) "                                                               \
+    "      local line = tonumber(slot) and string.find(claim, string.char(10), 17, true) "                             \
+    "      if line then list[#list + 1] = string.sub(claim, line + 1) end "                                            \
     "    end "                                                                                                         \
     "  end "                                                                                                           \
     "  for _, task in ipairs(list) do out[#out + 1] = key .. ' ' .. task end "                                         \
@@ -257,7 +257,7 @@ long long queue_probe_number(struct redis_server *server, const char *command)
     "table.sort(out) "                                                                                                 \
     "return out"
 
-char *queue_probe_places(struct redis_server *server)
+char *queue_probe_tasks(struct redis_server *server)
 {
     return redis_server_command(server, "EVAL \"%s\" 0", PLACES_SCRIPT);
 }

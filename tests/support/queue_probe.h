@@ -42,7 +42,7 @@ void queue_probe_stop(struct queue_probe *probe); /* harmless when not started *
 
 /* Each asks and returns at once. */
 void queue_probe_turn(struct queue_probe *probe, unsigned slot, bool claim_next);
-void queue_probe_postpone(struct queue_probe *probe, unsigned slot, enum queue_place place, int64_t delay_ns,
+void queue_probe_postpone(struct queue_probe *probe, unsigned slot, enum queue_state state, int64_t delay_ns,
                           const char *payload);
 void queue_probe_give_back(struct queue_probe *probe, unsigned slot);
 void queue_probe_finish_with(struct queue_probe *probe, unsigned slot, const struct queue_task_name *task,
@@ -70,8 +70,8 @@ bool queue_probe_leave(struct queue_probe *probe, int64_t limit_ns);
 long long queue_probe_number(struct redis_server *server, const char *command);
 /* How many scripts were called, but for heartbeats, which come by time. */
 unsigned queue_probe_scripts(struct redis_server *server);
-/* The tasks of all places of the node (lists, claims, blocking claims, sorted sets), sorted, one a line, each with its
- * place ("queue:a one"); read at one instant. The caller frees it. */
-char *queue_probe_places(struct redis_server *server);
+/* All tasks of the node (lists, claims, blocking claims, sorted sets), sorted, one a line, each with its
+ * key ("queue:a one"); read at one instant. The caller frees it. */
+char *queue_probe_tasks(struct redis_server *server);
 
 #endif

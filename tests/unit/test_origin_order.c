@@ -4,7 +4,7 @@
 #include "worker/commands/origin.h"
 
 /* `expected` ends with NULL. */
-static void assert_places(struct origin_surroundings surroundings, const char *const expected[ORIGIN_PLACES + 1])
+static void assert_tasks(struct origin_surroundings surroundings, const char *const expected[ORIGIN_PLACES + 1])
 {
     char *places[ORIGIN_PLACES];
     memset(places, 0x55, sizeof places);
@@ -25,7 +25,7 @@ static void assert_places(struct origin_surroundings surroundings, const char *c
 
 TEST(all_places_have_their_order)
 {
-    assert_places(
+    assert_tasks(
         (struct origin_surroundings){
             .holdfast_config = "my.conf", .xdg_config_home = "/xdg", .home = "/home/me", .is_trusting = true},
         PLACES("my.conf", "./holdfast.conf", "/xdg/holdfast/holdfast.conf", ETC));
@@ -33,23 +33,23 @@ TEST(all_places_have_their_order)
 
 TEST(what_the_environment_lacks_is_left_out)
 {
-    assert_places((struct origin_surroundings){0}, PLACES(ETC));
-    assert_places((struct origin_surroundings){.holdfast_config = "", .xdg_config_home = "", .home = ""}, PLACES(ETC));
-    assert_places((struct origin_surroundings){.is_trusting = true}, PLACES("./holdfast.conf", ETC));
+    assert_tasks((struct origin_surroundings){0}, PLACES(ETC));
+    assert_tasks((struct origin_surroundings){.holdfast_config = "", .xdg_config_home = "", .home = ""}, PLACES(ETC));
+    assert_tasks((struct origin_surroundings){.is_trusting = true}, PLACES("./holdfast.conf", ETC));
 }
 
 TEST(without_trust_the_working_directory_is_left_out)
 {
-    assert_places((struct origin_surroundings){.holdfast_config = "/my.conf", .xdg_config_home = "/xdg"},
-                  PLACES("/my.conf", "/xdg/holdfast/holdfast.conf", ETC));
+    assert_tasks((struct origin_surroundings){.holdfast_config = "/my.conf", .xdg_config_home = "/xdg"},
+                 PLACES("/my.conf", "/xdg/holdfast/holdfast.conf", ETC));
 }
 
 TEST(the_home_directory_stands_in_for_xdg_config_home)
 {
     const char *const *expected = PLACES("/home/me/.config/holdfast/holdfast.conf", ETC);
-    assert_places((struct origin_surroundings){.home = "/home/me"}, expected);
-    assert_places((struct origin_surroundings){.home = "/home/me", .xdg_config_home = ""}, expected);
-    assert_places((struct origin_surroundings){.home = "/home/me", .xdg_config_home = "relative"}, expected);
+    assert_tasks((struct origin_surroundings){.home = "/home/me"}, expected);
+    assert_tasks((struct origin_surroundings){.home = "/home/me", .xdg_config_home = ""}, expected);
+    assert_tasks((struct origin_surroundings){.home = "/home/me", .xdg_config_home = "relative"}, expected);
 }
 
 RUN_TESTS

@@ -22,7 +22,7 @@ TEST(test_a_push_wakes_an_idle_worker)
     queue_probe_claim(&probe, 0, "{\"class\":\"echo\",\"args\":[]}");
     assert_string_equal(probe.slots[0].queue, "b");
     queue_probe_claim(&probe, 0, NULL);
-    assert_places("");
+    assert_tasks("");
 
     wait_blocked(2);
     push("a", "again");
@@ -48,7 +48,7 @@ TEST(test_a_task_in_the_bell_goes_first)
 
 static bool is_put_back(void *places)
 {
-    return places_are(places) && queue_counters(probe.queue)->rings > 0;
+    return tasks_are(places) && queue_counters(probe.queue)->rings > 0;
 }
 
 static bool has_refused(void *context)
@@ -77,7 +77,7 @@ TEST(test_each_of_two_rings_while_nobody_is_idle_is_put_back)
     push("a", "two");
     assert_true(loop_until(loop, has_rung_twice, NULL, TEST_PATIENCE_NS));
     free(redis_server_command(server, "ACL SETUSER default +lmove"));
-    wait_places("queue:a one\nqueue:a two");
+    wait_tasks("queue:a one\nqueue:a two");
     assert_int_equal(probe.rings, 0);
     queue_probe_claim(&probe, 0, "one");
     queue_probe_claim(&probe, 1, "two");
@@ -92,7 +92,7 @@ TEST(test_the_end_of_listening_ends_the_waits)
     assert_true(instant_since(began, loop_now(loop)) < 5 * NS_PER_S); /* by itself each ends after ten */
     push("a", "one");
     loop_for(loop, 50 * NS_PER_MS);
-    assert_places("queue:a one");
+    assert_tasks("queue:a one");
     assert_int_equal(probe.rings, 0);
 }
 
@@ -102,7 +102,7 @@ TEST(test_nobody_waits_unless_wanted)
     queue_probe_wait_up(&probe);
     push("a", "one");
     loop_for(loop, 50 * NS_PER_MS);
-    assert_places("queue:a one");
+    assert_tasks("queue:a one");
     assert_int_equal(probe.rings, 0);
 }
 
@@ -148,7 +148,7 @@ TEST(test_a_lost_ring_while_nobody_is_idle_is_put_back)
     push("a", "one");
     relay_cut(relay);
     relay_swallow(relay, false);
-    wait_places("queue:a one");
+    wait_tasks("queue:a one");
 }
 
 /* The server still has the connection that we lost, with its blocking move: it must not take a task any more once a

@@ -97,7 +97,7 @@ TEST(test_a_result_alone_and_follow_ups_alone)
     queue_probe_claim(&probe, 0, "task");
     queue_probe_finish_with(&probe, 0, &parent, &(struct queue_extras){.follow_ups = mixed, .follow_up_count = 1});
     assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_NOTHING);
-    assert_places("queue:x one");
+    assert_tasks("queue:x one");
     assert_reply(server, "0", "EXISTS hf:2:result:parent");
 }
 
@@ -131,14 +131,14 @@ TEST(test_what_was_unique_and_cancelled_is_given_free)
     assert_reply(server, "another", "ZRANGE hf:2:cancels 0 -1");
 }
 
-/* It was ended before it ran: its place is empty but for the id. */
+/* It was ended before it ran: its slot is empty but for the id. */
 TEST(test_the_result_of_a_task_that_runs_at_most_once)
 {
     start_with_the_parent("a");
     probe.slots[0].asked++;
     queue_open(probe.queue, 0, "parent", true);
     assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_OPENED);
-    assert_places("");
+    assert_tasks("");
     struct queue_extras extras = {.result = TEXT("7"), .result_ttl_ns = 60 * NS_PER_S};
     queue_probe_finish_with(&probe, 0, &(struct queue_task_name){.jid = "parent", .is_ended = true}, &extras);
     assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_NOTHING);
@@ -209,7 +209,7 @@ static void assert_refused(const char *foreign_key)
     free(redis_server_command(server, "SET hf:2:unique:" UNIQUE " parent"));
     finish_mixed(&(struct queue_task_name){.jid = "parent", .unique = UNIQUE, .is_cancelled = true});
     assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_REFUSED);
-    assert_places(claimed_place());
+    assert_tasks(claimed_place());
     assert_reply(server, "parent", "GET hf:2:unique:" UNIQUE);
     assert_reply(server, "0", "EXISTS hf:2:result:parent queues");
     assert_reply(server, "foreign", "GET %s", foreign_key);
@@ -232,7 +232,7 @@ TEST(test_a_refused_task_goes_on)
     assert_refused("queue:y");
     queue_probe_postpone(&probe, 0, QUEUE_RETRY, NS_PER_S, "failed");
     assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_NOTHING);
-    assert_places("retry failed");
+    assert_tasks("retry failed");
     free(redis_server_command(server, "DEL queue:y retry"));
     push("a", "task");
     queue_probe_claim(&probe, 0, "task");
@@ -249,7 +249,7 @@ TEST(test_nothing_is_pushed_for_a_claim_in_other_hands)
     free(redis_server_command(server, "HSET %s 0 AAAAAAAAAAAAAAAA", queue_keys_of(probe.queue)->process));
     finish_mixed(&parent);
     assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_LOST);
-    assert_places("");
+    assert_tasks("");
     assert_reply(server, "0", "EXISTS hf:2:result:parent queues");
 }
 
@@ -262,7 +262,7 @@ TEST(test_foreign_values_beside_it_do_not_keep_it)
     free(redis_server_command(server, "SADD hf:2:unique:" UNIQUE " foreign"));
     finish_mixed(&(struct queue_task_name){.jid = "parent", .unique = UNIQUE, .is_cancelled = true});
     assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_NOTHING);
-    assert_places(ALL_PLACES);
+    assert_tasks(ALL_PLACES);
     assert_reply(server, "foreign", "GET it-parent");
 }
 
@@ -287,7 +287,7 @@ TEST(test_a_reply_is_lost)
     queue_probe_claim(&probe, 0, "task");
     relay_swallow(relay, true);
     finish_mixed(&parent);
-    wait_places(ALL_PLACES);
+    wait_tasks(ALL_PLACES);
     relay_cut(relay);
     relay_swallow(relay, false);
     assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_NOTHING);
@@ -297,9 +297,9 @@ TEST(test_a_reply_is_lost)
 
 static bool place_has_changed(void *before)
 {
-    char *place = redis_server_command(server, "HGET %s 0", queue_keys_of(probe.queue)->process);
-    bool has_changed = strcmp(place, before) != 0;
-    free(place);
+    char *claim = redis_server_command(server, "HGET %s 0", queue_keys_of(probe.queue)->process);
+    bool has_changed = strcmp(claim, before) != 0;
+    free(claim);
     return has_changed;
 }
 
@@ -319,7 +319,7 @@ TEST(test_the_reply_of_a_refusal_is_lost)
     relay_cut(relay);
     relay_swallow(relay, false);
     assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_REFUSED);
-    assert_places(claimed_place());
+    assert_tasks(claimed_place());
 }
 
 RUN_GROUP(one_server_set_up, one_server_tear_down, queue_setup, queue_teardown)

@@ -46,7 +46,7 @@ static int tear_down(void **state)
 static long long trimmed; /* what the last move said of `dead` */
 
 /* Moves and returns the answers as "1 0 -1". */
-static const char *move(const char *id, enum operate_verb verb, const struct operate_place *place,
+static const char *move(const char *id, enum operate_verb verb, const struct operate_state *place,
                         const struct operate_entry *entries, size_t count)
 {
     static char text[256];
@@ -66,7 +66,7 @@ static const char *move(const char *id, enum operate_verb verb, const struct ope
 
 TEST(a_repeated_call_answers_the_same_and_moves_nothing_twice)
 {
-    const struct operate_place retry = {.kind = OPERATE_SET, .key = "retry"};
+    const struct operate_state retry = {.kind = OPERATE_SET, .key = "retry"};
     const struct operate_entry entries[] = {
         {.seen = SPAN("old1"), .fresh = SPAN("new1"), .queue = "a"},
         {.seen = SPAN("gone"), .fresh = SPAN("newg"), .queue = "a"},
@@ -86,7 +86,7 @@ TEST(a_repeated_call_answers_the_same_and_moves_nothing_twice)
 
 TEST(a_target_of_a_foreign_type_keeps_the_task_where_it_is)
 {
-    const struct operate_place retry = {.kind = OPERATE_SET, .key = "retry"};
+    const struct operate_state retry = {.kind = OPERATE_SET, .key = "retry"};
     const struct operate_entry entries[] = {
         {.seen = SPAN("one"), .fresh = SPAN("one"), .queue = "clash"},
         {.seen = SPAN("two"), .fresh = SPAN("two"), .queue = "fine"},
@@ -104,7 +104,7 @@ TEST(a_target_of_a_foreign_type_keeps_the_task_where_it_is)
 
 TEST(who_is_buried_takes_no_others_place)
 {
-    const struct operate_place retry = {.kind = OPERATE_SET, .key = "retry"};
+    const struct operate_state retry = {.kind = OPERATE_SET, .key = "retry"};
     const struct operate_entry entry = {.seen = SPAN("one"), .fresh = SPAN("same")};
     given("ZADD dead 9999999999 same");
     given("ZADD retry 1 one");
@@ -114,7 +114,7 @@ TEST(who_is_buried_takes_no_others_place)
 
 TEST(claims_of_the_living_are_refused)
 {
-    const struct operate_place claims = {.kind = OPERATE_CLAIMS, .key = "hf:2:process:h:1:a", .lease_of = "h:1:a"};
+    const struct operate_state claims = {.kind = OPERATE_CLAIMS, .key = "hf:2:process:h:1:a", .lease_of = "h:1:a"};
     const struct operate_entry entry = {
         .seen = SPAN("0123456789abcdefq\ntask"), .fresh = SPAN("task"), .queue = "q", .field = "3"};
     given("HSET hf:2:process:h:1:a 3 \"0123456789abcdefq\\ntask\" 4 \"0123456789abcdefq\\ntask\"");
@@ -134,7 +134,7 @@ TEST(claims_of_the_living_are_refused)
 
 TEST(only_the_part_of_a_list_that_was_asked_for_is_looked_through)
 {
-    struct operate_place list = {.kind = OPERATE_LIST, .key = "queue:q", .list_look = 3};
+    struct operate_state list = {.kind = OPERATE_LIST, .key = "queue:q", .list_look = 3};
     const struct operate_entry entry = {.seen = SPAN("b")};
     given("RPUSH queue:q b x b a y z");
     assert_string_equal(move("i", OPERATE_DELETE, &list, &entry, 1), "0");
@@ -145,7 +145,7 @@ TEST(only_the_part_of_a_list_that_was_asked_for_is_looked_through)
 
 TEST(what_is_buried_or_deleted_frees_what_it_held)
 {
-    const struct operate_place retry = {.kind = OPERATE_SET, .key = "retry"};
+    const struct operate_state retry = {.kind = OPERATE_SET, .key = "retry"};
     const struct operate_entry entries[] = {
         {.seen = SPAN("one"), .fresh = SPAN("one"), .unique = "d1", .jid = "j1"},
         {.seen = SPAN("two"), .fresh = SPAN("two"), .unique = "d2", .jid = "j2"},
@@ -162,7 +162,7 @@ TEST(what_is_buried_or_deleted_frees_what_it_held)
 
 TEST(the_dead_are_trimmed_and_have_scores_of_their_own)
 {
-    const struct operate_place retry = {.kind = OPERATE_SET, .key = "retry"};
+    const struct operate_state retry = {.kind = OPERATE_SET, .key = "retry"};
     const struct operate_entry entries[] = {
         {.seen = SPAN("one"), .fresh = SPAN("one")},
         {.seen = SPAN("two"), .fresh = SPAN("two")},
@@ -182,7 +182,7 @@ TEST(the_dead_are_trimmed_and_have_scores_of_their_own)
 
 TEST(a_node_without_memory_still_gets_rid_of_things)
 {
-    const struct operate_place retry = {.kind = OPERATE_SET, .key = "retry"};
+    const struct operate_state retry = {.kind = OPERATE_SET, .key = "retry"};
     const struct operate_entry entries[] = {
         {.seen = SPAN("one"), .fresh = SPAN("one"), .queue = "q"},
         {.seen = SPAN("two"), .fresh = SPAN("two"), .queue = "q"},

@@ -91,15 +91,15 @@ TEST(test_finish_and_claim_are_one_call)
     push("a", "one");
     push("a", "two");
     queue_probe_claim(&probe, 0, "one");
-    char places[128];
-    snprintf(places, sizeof places, "%s one\nqueue:a two", queue_keys_of(probe.queue)->process);
-    assert_places(places);
+    char tasks[128];
+    snprintf(tasks, sizeof tasks, "%s one\nqueue:a two", queue_keys_of(probe.queue)->process);
+    assert_tasks(tasks);
     unsigned before = queue_probe_scripts(server);
     queue_probe_claim(&probe, 0, "two");
     assert_int_equal(queue_probe_scripts(server), before + 1);
     queue_probe_turn(&probe, 0, false);
     assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_NOTHING);
-    assert_places("");
+    assert_tasks("");
 }
 
 TEST(test_slots_of_one_turn_share_one_call)
@@ -201,13 +201,13 @@ TEST(test_what_the_budget_has_no_room_for_stays_in_the_next_queue)
 
 /* --- postponing and giving back ----------------------------------------------------------------------------------- */
 
-static void assert_postponed(enum queue_place place, const char *key, double delay)
+static void assert_postponed(enum queue_state state, const char *key, double delay)
 {
     start("a");
     push("a", "one");
     queue_probe_claim(&probe, 0, "one");
     double before = (double)wall_now().us / 1e6;
-    queue_probe_postpone(&probe, 0, place, (int64_t)(delay * 1e9), "rewritten");
+    queue_probe_postpone(&probe, 0, state, (int64_t)(delay * 1e9), "rewritten");
     assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_NOTHING);
     double after = (double)wall_now().us / 1e6;
 
@@ -216,9 +216,9 @@ static void assert_postponed(enum queue_place place, const char *key, double del
     double score = strtod(entry + 10, NULL);
     assert_true(score >= before + delay - 1e-5 && score <= after + delay + 1e-5);
     free(entry);
-    char place_text[64];
-    snprintf(place_text, sizeof place_text, "%s rewritten", key);
-    assert_places(place_text);
+    char text[64];
+    snprintf(text, sizeof text, "%s rewritten", key);
+    assert_tasks(text);
     queue_probe_claim(&probe, 0, NULL);
 }
 
@@ -243,18 +243,18 @@ TEST(test_of_two_tasks_with_the_same_bytes_none_is_lost)
     static const char *const keys[] = {[QUEUE_RETRY] = "retry", [QUEUE_SCHEDULE] = "schedule", [QUEUE_DEAD] = "dead"};
     enum { TWINS = 3 };
     start("a");
-    for (enum queue_place place = QUEUE_RETRY; place <= QUEUE_DEAD; place++) {
+    for (enum queue_state to = QUEUE_RETRY; to <= QUEUE_DEAD; to++) {
         for (unsigned i = 0; i < TWINS; i++) {
             push("a", "one");
             queue_probe_claim(&probe, i, "one");
         }
         for (unsigned i = 0; i < TWINS; i++)
-            queue_probe_postpone(&probe, i, place, NS_PER_S, "{}");
+            queue_probe_postpone(&probe, i, to, NS_PER_S, "{}");
         queue_probe_wait_all(&probe);
-        assert_reply(server, "3", "ZCARD %s", keys[place]);
+        assert_reply(server, "3", "ZCARD %s", keys[to]);
         assert_reply(server, "{}{}{}",
                      "EVAL \"return string.gsub(table.concat(redis.call('ZRANGE', KEYS[1], 0, -1)), '%%s', '')\" 1 %s",
-                     keys[place]);
+                     keys[to]);
     }
 }
 
@@ -303,15 +303,15 @@ TEST(test_given_back_at_the_head)
     queue_probe_claim(&probe, 0, "one");
     queue_probe_give_back(&probe, 0);
     assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_NOTHING);
-    assert_places("queue:a one\nqueue:a two");
+    assert_tasks("queue:a one\nqueue:a two");
     queue_probe_claim(&probe, 0, "one");
     queue_probe_claim(&probe, 1, "two");
 }
 
 /* --- losing ------------------------------------------------------------------------------------------------------- */
 
-/* A recovery takes the place away; whatever the slot says then is answered LOST and changes nothing. */
-TEST(test_lost_when_the_place_was_taken)
+/* A recovery empties the slot; whatever the slot says then is answered LOST and changes nothing. */
+TEST(test_lost_when_the_claim_was_taken)
 {
     start("a");
     for (unsigned slot = 0; slot < 4; slot++) {
@@ -326,14 +326,14 @@ TEST(test_lost_when_the_place_was_taken)
     queue_probe_give_back(&probe, 3);
     for (unsigned slot = 0; slot < 4; slot++)
         assert_int_equal(queue_probe_wait(&probe, slot), QUEUE_LOST);
-    assert_places("queue:a later");
+    assert_tasks("queue:a later");
     queue_probe_claim(&probe, 0, "later");
     assert_reply(server, probe.identity, "ZRANGE hf:2:processes 0 -1");
 }
 
-/* After a fail-over the node may know an older state: another id and another task in the slot's place. That task is
+/* After a fail-over the node may know an older state: another id and another task in the slot. That task is
  * not forgotten, and the slot can go on. */
-TEST(test_an_older_place_is_given_back)
+TEST(test_an_older_claim_is_given_back)
 {
     start("a");
     push("a", "one");
@@ -341,13 +341,13 @@ TEST(test_an_older_place_is_given_back)
     free(redis_server_command(server, "HSET %s 0 \"0123456789abcdefa\\nolder\"", queue_keys_of(probe.queue)->process));
     queue_probe_turn(&probe, 0, true);
     assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_LOST);
-    assert_places("queue:a older");
+    assert_tasks("queue:a older");
     queue_probe_claim(&probe, 0, "older");
 
     free(redis_server_command(server, "HSET %s 0 \"0123456789abcdef\"", queue_keys_of(probe.queue)->process));
     queue_probe_postpone(&probe, 0, QUEUE_RETRY, 0, "older");
     assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_LOST);
-    assert_places("");
+    assert_tasks("");
     queue_probe_turn(&probe, 0, true);
     assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_LOST);
     queue_probe_claim(&probe, 0, NULL);
@@ -362,10 +362,10 @@ static bool refused_twice(void *context)
 }
 
 /* Nothing moves while the clash lasts, and the call succeeds once it is gone. */
-static void assert_waits_for_the_end_of_the_clash(const char *key, const char *places)
+static void assert_waits_for_the_end_of_the_clash(const char *key, const char *tasks)
 {
     assert_true(loop_until(loop, refused_twice, NULL, TEST_PATIENCE_NS));
-    assert_places(places);
+    assert_tasks(tasks);
     free(redis_server_command(server, "DEL %s", key));
 }
 
@@ -376,11 +376,11 @@ TEST(test_a_foreign_key_does_not_swallow_a_postponed_task)
     queue_probe_claim(&probe, 0, "one");
     free(redis_server_command(server, "SET retry foreign"));
     queue_probe_postpone(&probe, 0, QUEUE_RETRY, 0, "one");
-    char places[128];
-    snprintf(places, sizeof places, "%s one", queue_keys_of(probe.queue)->process);
-    assert_waits_for_the_end_of_the_clash("retry", places);
+    char tasks[128];
+    snprintf(tasks, sizeof tasks, "%s one", queue_keys_of(probe.queue)->process);
+    assert_waits_for_the_end_of_the_clash("retry", tasks);
     assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_NOTHING);
-    assert_places("retry one");
+    assert_tasks("retry one");
 }
 
 TEST(test_a_foreign_key_does_not_swallow_a_task_given_back)
@@ -390,11 +390,11 @@ TEST(test_a_foreign_key_does_not_swallow_a_task_given_back)
     queue_probe_claim(&probe, 0, "one");
     free(redis_server_command(server, "SET queue:a foreign"));
     queue_probe_give_back(&probe, 0);
-    char places[128];
-    snprintf(places, sizeof places, "%s one", queue_keys_of(probe.queue)->process);
-    assert_waits_for_the_end_of_the_clash("queue:a", places);
+    char tasks[128];
+    snprintf(tasks, sizeof tasks, "%s one", queue_keys_of(probe.queue)->process);
+    assert_waits_for_the_end_of_the_clash("queue:a", tasks);
     assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_NOTHING);
-    assert_places("queue:a one");
+    assert_tasks("queue:a one");
 }
 
 TEST(test_a_foreign_key_does_not_stop_other_queues)
@@ -431,11 +431,11 @@ TEST(test_settling_works_without_memory)
     assert_int_equal(queue_probe_wait(&probe, 3), QUEUE_NOTHING);
     assert_int_equal(queue_counters(probe.queue)->repeats, repeats);
     free(redis_server_command(server, "CONFIG SET maxmemory 0"));
-    char *places = queue_probe_places(server), expected[256];
+    char *tasks = queue_probe_tasks(server), expected[256];
     const char *claims = queue_keys_of(probe.queue)->process;
     snprintf(expected, sizeof expected, "%s four\nqueue:a five\nqueue:a six\nretry two", claims);
-    assert_string_equal(places, expected);
-    free(places);
+    assert_string_equal(tasks, expected);
+    free(tasks);
 }
 
 /* --- progress ----------------------------------------------------------------------------------------------------- */

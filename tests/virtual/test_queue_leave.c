@@ -95,7 +95,7 @@ TEST(test_what_arrives_after_the_end_takes_nothing)
     push("a", "one");
     loop_for(loop, 50 * NS_PER_MS);
     assert_keys("queue:a");
-    assert_places("queue:a one");
+    assert_tasks("queue:a one");
 }
 
 TEST(test_a_node_that_is_down_is_given_up_by_the_deadline)
@@ -110,7 +110,7 @@ TEST(test_a_node_that_is_down_is_given_up_by_the_deadline)
     redis_server_restart(server);
     loop_for(loop, 2 * NS_PER_S); /* the caller knows that it did not leave, so nothing follows */
     assert_false(left);
-    assert_places(claimed);
+    assert_tasks(claimed);
     assert_reply(server, probe.identity, "ZRANGE hf:2:processes 0 -1");
 }
 
@@ -157,7 +157,7 @@ TEST(test_a_slot_that_is_abandoned)
     assert_true(queue_probe_leave(&probe, 5 * NS_PER_S));
     queue_probe_turn(&probe, 0, false);
     assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_LOST);
-    assert_places("queue:a one");
+    assert_tasks("queue:a one");
     assert_keys("queue:a");
 }
 

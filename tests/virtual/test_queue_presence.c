@@ -12,7 +12,7 @@ TEST(test_a_worker_starts_on_a_node_without_memory)
     queue_probe_turn(&probe, 0, false);
     assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_NOTHING);
     free(redis_server_command(server, "CONFIG SET maxmemory 0"));
-    assert_places("");
+    assert_tasks("");
 }
 
 static bool is_listed(void *unused)

@@ -22,7 +22,7 @@ static void load_scripts(void)
 #define ID(letter)   FOUR(letter) FOUR(letter) FOUR(letter) FOUR(letter)
 #define NO_ID        "\"\""
 
-/* Claims for one slot from queue:a of the process p: id that its place holds, new id, '1' to claim. */
+/* Claims for one slot from queue:a of the process p: id that it holds, new id, '1' to claim. */
 static void assert_claim(const char *expected, const char *slot, const char *has, const char *next, const char *wants)
 {
     char *reply =
@@ -42,15 +42,15 @@ TEST(test_a_repeated_claim_answers_the_same)
     push("a", "two");
     for (int i = 0; i < 3; i++)
         assert_claim(ID("A") "a\none", "0", ID("-"), ID("A"), "1");
-    assert_places("claims one\nqueue:a two");
+    assert_tasks("claims one\nqueue:a two");
     for (int i = 0; i < 3; i++)
         assert_claim(ID("B") "a\ntwo", "0", ID("A"), ID("B"), "1");
-    assert_places("claims two");
+    assert_tasks("claims two");
     for (int i = 0; i < 3; i++)
         assert_claim(ID("C"), "0", ID("B"), ID("C"), "1");
     for (int i = 0; i < 3; i++)
         assert_claim(ID("D"), "0", ID("C"), ID("D"), "0");
-    assert_places("");
+    assert_tasks("");
 }
 
 TEST(test_a_late_claim_changes_nothing)
@@ -65,7 +65,7 @@ TEST(test_a_late_claim_changes_nothing)
     assert_claim(ID("B") "a\ntwo", "0", ID("A"), ID("B"), "1");
     assert_claim(ID("C"), "0", ID("B"), ID("C"), "0");
     assert_claim(ID("C"), "0", ID("A"), ID("B"), "1");
-    assert_places("queue:a three");
+    assert_tasks("queue:a three");
 }
 
 /* The late call of a process that has left, or was recovered, must not claim for nobody. */
@@ -76,7 +76,7 @@ TEST(test_only_listed_processes_open_a_place)
     push("a", "one");
     assert_claim("-UNLISTED claims names no queues", "0", ID("-"), ID("A"), "1");
     assert_claim("", "0", ID("A"), ID("B"), "1");
-    assert_places("queue:a one");
+    assert_tasks("queue:a one");
     assert_reply(server, "0", "EXISTS claims");
 }
 
@@ -107,13 +107,13 @@ TEST(test_a_repeated_postponement_moves_once)
     assert_claim(ID("A") "a\none", "0", ID("-"), ID("A"), "1");
     assert_postpone("1", ID("A"), ID("B"));
     assert_postpone("1", ID("A"), ID("B"));
-    assert_places("retry changed");
+    assert_tasks("retry changed");
     free(redis_server_command(server, "DEL retry"));
     assert_postpone("1", ID("A"), ID("B"));
-    assert_places("");
+    assert_tasks("");
 }
 
-/* A task that is not in the place cannot be moved: not by an older call, not for a slot that has none. */
+/* A task that is not in the slot cannot be moved: not by an older call, not for a slot that has none. */
 TEST(test_a_late_postponement_changes_nothing)
 {
     load_scripts();
@@ -123,10 +123,10 @@ TEST(test_a_late_postponement_changes_nothing)
     assert_claim(ID("A") "a\none", "0", ID("-"), ID("A"), "1");
     assert_claim(ID("B") "a\ntwo", "0", ID("A"), ID("B"), "1");
     assert_postpone("0", ID("A"), ID("X"));
-    assert_places("claims two");
+    assert_tasks("claims two");
     assert_claim(ID("C"), "0", ID("B"), ID("C"), "0");
     assert_postpone("0", ID("C"), ID("D"));
-    assert_places("");
+    assert_tasks("");
 }
 
 static void assert_give_back(const char *expected, const char *has, const char *next)
@@ -150,7 +150,7 @@ TEST(test_a_repeated_wait_for_a_class_moves_once)
     assert_unserved("1", ID("A"), ID("B"), "0");
     assert_unserved("1", ID("A"), ID("B"), "0");
     assert_unserved("0", ID("A"), ID("C"), "0");
-    assert_places("retry changed");
+    assert_tasks("retry changed");
     assert_reply(server, "jid", "ZRANGE hf:2:unserved:c 0 -1");
     assert_reply(server, "c", "ZRANGE hf:2:unserved 0 -1");
     assert_reply(
@@ -168,7 +168,7 @@ TEST(test_a_wait_for_a_class_survives_foreign_values)
     push("a", "one");
     assert_claim(ID("A") "a\none", "0", ID("-"), ID("A"), "1");
     assert_unserved("1", ID("A"), ID("B"), "0");
-    assert_places("retry changed");
+    assert_tasks("retry changed");
     assert_reply(server, "x", "GET hf:2:unserved");
 }
 
@@ -195,7 +195,7 @@ TEST(test_a_task_fails_when_no_living_process_announces_its_class)
         free(redis_server_command(server, "%s", cases[i].given));
         assert_unserved(cases[i].answer, ID("A"), ID("B"), "1");
         assert_unserved(cases[i].answer, ID("A"), ID("B"), "1");
-        assert_places(cases[i].answer[0] == '1' ? "retry changed" : "claims one");
+        assert_tasks(cases[i].answer[0] == '1' ? "retry changed" : "claims one");
         assert_reply(server, cases[i].answer[0] == '1' ? "1" : "0", "ZCARD hf:2:unserved:c");
     }
 }
@@ -208,7 +208,7 @@ TEST(test_a_repeated_give_back_moves_once)
     assert_claim(ID("A") "a\none", "0", ID("-"), ID("A"), "1");
     assert_give_back("1", ID("A"), ID("B"));
     assert_give_back("1", ID("A"), ID("B"));
-    assert_places("queue:a one\nqueue:a two");
+    assert_tasks("queue:a one\nqueue:a two");
 }
 
 TEST(test_a_late_give_back_changes_nothing)
@@ -222,7 +222,7 @@ TEST(test_a_late_give_back_changes_nothing)
     assert_give_back("0", ID("A"), ID("X"));
     assert_claim(ID("C"), "0", ID("B"), ID("C"), "0");
     assert_give_back("0", ID("C"), ID("X"));
-    assert_places("");
+    assert_tasks("");
 }
 
 TEST(test_a_repeated_leave_finds_nothing)
@@ -250,7 +250,7 @@ TEST(test_a_leave_keeps_what_cannot_go_back)
     assert_reply(server, "two", "LMOVE queue:a bell RIGHT LEFT");
     free(redis_server_command(server, "SET queue:a foreign"));
     assert_reply(server, "2", "EVALSHA %s 4 hf:2:processes claims bell queue:a p queue:", queue_script_leave.sha1);
-    assert_places("bell two\nclaims one");
+    assert_tasks("bell two\nclaims one");
     assert_reply(server, "99999999999", "ZSCORE hf:2:processes p");
 }
 
@@ -261,14 +261,14 @@ TEST(test_a_repeated_promotion_moves_once)
     for (int i = 0; i < 2; i++) {
         assert_reply(server, i == 0 ? "1" : "0", "EVALSHA %s 4 set queues dead queue:a 100 100 old new a",
                      queue_script_promote.sha1);
-        assert_places("queue:a new");
+        assert_tasks("queue:a new");
     }
     free(redis_server_command(server, "DEL queue:a"));
     free(redis_server_command(server, "ZADD set 1 bad"));
     for (int i = 0; i < 2; i++) {
         assert_reply(server, i == 0 ? "1" : "0", "EVALSHA %s 4 set queues dead queue: 100 100 bad wrapped %s",
                      queue_script_promote.sha1, NO_ID);
-        assert_places("dead wrapped");
+        assert_tasks("dead wrapped");
     }
 }
 

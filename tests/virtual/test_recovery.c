@@ -51,7 +51,7 @@ TEST(G5_what_a_dead_process_had_returns_to_the_heads_of_its_queues)
     free(redis_server_command(server, "LPUSH hf:2:bell:%s:b rung", probe.identity));
     queue_probe_stop(&probe);
     start_leased(&other, "unserved");
-    wait_places("queue:a " TASK("j1") "\nqueue:a " TASK("later") "\nqueue:b rung\nqueue:b " TASK("j2"));
+    wait_tasks("queue:a " TASK("j1") "\nqueue:a " TASK("later") "\nqueue:b rung\nqueue:b " TASK("j2"));
     assert_reply(server, TASK("j1"), "LINDEX queue:a -1");
     wait_recovered(2);
     assert_reply(server, "1", "HLEN hf:2:recovered:j1");
@@ -104,7 +104,7 @@ TEST(what_comes_late_to_a_dead_process_is_found_by_a_second_look)
     char late[128];
     snprintf(late, sizeof late, "hf:2:bell:%s:a", identity);
     assert_reply(server, "1", "LPUSH %s late", late);
-    wait_places("queue:a late\nqueue:a " TASK("j1"));
+    wait_tasks("queue:a late\nqueue:a " TASK("j1"));
 }
 
 /* The list of processes is gone, and with it who died; what they had claimed is not: unlisted.lua finds them. */
@@ -118,7 +118,7 @@ TEST(the_claims_of_a_process_in_no_list_are_recovered)
     queue_probe_stop(&probe);
     assert_reply(server, "1", "DEL hf:2:processes");
     start_leased(&other, "unserved");
-    wait_places("queue:a " TASK("j1") "\nqueue:b rung\nqueue:c:d alone");
+    wait_tasks("queue:a " TASK("j1") "\nqueue:b rung\nqueue:c:d alone");
 }
 
 TEST(a_living_process_that_is_in_no_list_keeps_its_claims)
@@ -153,7 +153,7 @@ TEST(a_fleet_looks_for_processes_in_no_list_once_in_an_hour)
     free(redis_server_command(server, "DEL hf:2:walked"));
     queue_probe_stop(&other);
     start_leased(&other, "unserved");
-    wait_places("queue:c alone");
+    wait_tasks("queue:c alone");
 }
 
 TEST(a_walk_that_is_refused_leaves_no_mark)
@@ -165,7 +165,7 @@ TEST(a_walk_that_is_refused_leaves_no_mark)
     start_leased(&other, "unserved");
     loop_for(loop, 3 * LEASE_NS);
     free(redis_server_command(server, "ACL SETUSER default +scan"));
-    wait_places("queue:c alone");
+    wait_tasks("queue:c alone");
 }
 
 TEST(texts_that_are_no_tasks_are_recovered_without_a_count)
@@ -178,7 +178,7 @@ TEST(texts_that_are_no_tasks_are_recovered_without_a_count)
         queue_probe_stop(&probe);
         wait_recovered(death);
     }
-    assert_places("queue:a rubbish");
+    assert_tasks("queue:a rubbish");
 }
 
 /* Nobody can say where it belongs. */
@@ -216,8 +216,8 @@ TEST(G1_a_recovery_that_is_repeated_moves_nothing_twice)
 {
     start_leased(&probe, "unused");
     free(redis_server_command(server, "ZADD hf:2:processes 1 dead"));
-    free(redis_server_command(server, "HSET place queues a 0 \"0123456789abcdefa\\none\""));
-    static const char recover[] = "EVALSHA %s 6 hf:2:processes place dead who queue:a \"\" dead bell: queue: 3 20 100 "
+    free(redis_server_command(server, "HSET claims queues a 0 \"0123456789abcdefa\\none\""));
+    static const char recover[] = "EVALSHA %s 6 hf:2:processes claims dead who queue:a \"\" dead bell: queue: 3 20 100 "
                                   "100 100 1 60 0 0123456789abcdef j1 \"\"";
     assert_reply(server, "back\nclear", recover, queue_script_recover.sha1);
     assert_reply(server, "came back", recover, queue_script_recover.sha1);
@@ -231,10 +231,11 @@ TEST(every_claim_has_its_outcome)
 {
     start_leased(&probe, "unused");
     free(redis_server_command(server, "ZADD hf:2:processes 1 dead"));
-    free(redis_server_command(server, "HSET place queues a 0 \"0123456789abcdefa\\nx\" 1 \"0123456789abcdefb\\ntwo\""));
+    free(
+        redis_server_command(server, "HSET claims queues a 0 \"0123456789abcdefa\\nx\" 1 \"0123456789abcdefb\\ntwo\""));
     free(redis_server_command(server, "SET queue:a foreign"));
     assert_reply(server, "stuck\nback\nmoved\nmore",
-                 "EVALSHA %s 12 hf:2:processes place dead who queue:a \"\" who queue:b \"\" who queue:c \"\" dead "
+                 "EVALSHA %s 12 hf:2:processes claims dead who queue:a \"\" who queue:b \"\" who queue:c \"\" dead "
                  "bell: queue: 3 20 100 100 100 1 60 0 0123456789abcdef j1 \"\" 1 0123456789abcdef j2 \"\" "
                  "2 0123456789abcdef j3 \"\"",
                  queue_script_recover.sha1);
@@ -246,14 +247,14 @@ TEST(a_claim_that_changed_meanwhile_is_left_for_the_next_look)
 {
     start_leased(&probe, "unused");
     free(redis_server_command(server, "ZADD hf:2:processes 1 dead"));
-    free(redis_server_command(server, "HSET place queues a 0 \"fedcba9876543210b\\nlater\""));
+    free(redis_server_command(server, "HSET claims queues a 0 \"fedcba9876543210b\\nlater\""));
     assert_reply(server, "moved\nmore",
-                 "EVALSHA %s 6 hf:2:processes place dead who queue:a \"\" dead bell: queue: 3 20 100 100 100 1 60 0 "
+                 "EVALSHA %s 6 hf:2:processes claims dead who queue:a \"\" dead bell: queue: 3 20 100 100 100 1 60 0 "
                  "0123456789abcdef j1 \"\"",
                  queue_script_recover.sha1);
     assert_reply(server, "0", "EXISTS queue:a");
     assert_reply(server, "0", "EXISTS who");
-    assert_reply(server, "1", "HEXISTS place 0");
+    assert_reply(server, "1", "HEXISTS claims 0");
 }
 
 /* --- the living --------------------------------------------------------------------------------------------------- */
@@ -340,7 +341,7 @@ TEST(a_claim_that_nobody_knows_of_is_given_back)
     queue_probe_claim(&probe, 0, NULL);
     free(redis_server_command(server, "HSET %s 2 \"0123456789abcdefa\\nstray\"", queue_keys_of(probe.queue)->process));
     free(redis_server_command(server, "HSET %s 0 \"0123456789abcdefa\\nother\"", queue_keys_of(probe.queue)->process));
-    wait_places("queue:a other\nqueue:a stray");
+    wait_tasks("queue:a other\nqueue:a stray");
 }
 
 /* --- pauses ------------------------------------------------------------------------------------------------------- */
@@ -358,7 +359,7 @@ TEST(a_paused_queue_is_not_claimed_from)
     queue_probe_wait_rings(&probe, 1);
     queue_probe_claim(&probe, 0, "two");
     queue_probe_claim(&probe, 0, NULL);
-    assert_places("queue:a one");
+    assert_tasks("queue:a one");
     free(redis_server_command(server, "SREM paused a"));
     unsigned rings = probe.rings;
     queue_look(probe.queue);
@@ -374,7 +375,7 @@ TEST(a_pause_puts_back_what_rang)
     free(redis_server_command(server, "LPUSH hf:2:bell:%s:a rung", probe.identity));
     push("a", "one");
     queue_probe_claim(&probe, 0, NULL);
-    assert_places("queue:a one\nqueue:a rung");
+    assert_tasks("queue:a one\nqueue:a rung");
     assert_reply(server, "rung", "LINDEX queue:a -1");
 }
 
@@ -404,7 +405,7 @@ TEST(a_task_is_opened_unless_it_is_cancelled)
     free(redis_server_command(server, "HSET it-j1 cancelled 1"));
     assert_int_equal(open_slot(0, false), QUEUE_CANCELLED);
     queue_probe_claim(&probe, 0, NULL);
-    assert_places("");
+    assert_tasks("");
 }
 
 TEST(a_task_that_runs_at_most_once_has_ended_when_it_is_opened)
@@ -413,13 +414,13 @@ TEST(a_task_that_runs_at_most_once_has_ended_when_it_is_opened)
     push_task("a", "j1");
     claim_task(&probe, 0);
     assert_int_equal(open_slot(0, true), QUEUE_OPENED);
-    assert_places("");
+    assert_tasks("");
     loop_for(loop, 2 * LEASE_NS);
     assert_int_equal(probe.slots[0].lost, 0);
     probe.slots[0].asked++;
     queue_postpone(probe.queue, 0, QUEUE_DEAD, 0, &(struct queue_task_name){.jid = "j1", .is_ended = true}, "x", 1);
     assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_NOTHING);
-    assert_places("dead x");
+    assert_tasks("dead x");
 }
 
 TEST(a_unique_task_gives_its_key_free_when_it_ends)
@@ -452,7 +453,7 @@ TEST(a_cancelled_task_takes_its_marks_along_when_it_ends)
     probe.slots[0].asked++;
     queue_finish(probe.queue, 0, &name);
     assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_NOTHING);
-    assert_places("");
+    assert_tasks("");
     assert_reply(server, "j2", "ZRANGE hf:2:cancels 0 -1");
     assert_reply(server, "0", "EXISTS it-j1");
 }

@@ -30,7 +30,7 @@ TEST(who_lost_its_connection_during_a_walk_begins_anew)
     free(redis_server_command(server, "LPUSH hf:2:bell:gone:7:x:c alone"));
     relay_cut(relay);
     relay_swallow(relay, false);
-    wait_places("queue:c alone");
+    wait_tasks("queue:c alone");
     assert_reply(server, "over", "GET hf:2:walked");
 }
 

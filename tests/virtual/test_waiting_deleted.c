@@ -6,7 +6,7 @@
 /* --- what takes them ---------------------------------------------------------------------------------------------- */
 
 /* A task's text is its jid here, and it names LIST. */
-static void operate(const char *answers, const char *verb, const char *kind, const char *place, const char *jid)
+static void operate(const char *answers, const char *verb, const char *kind, const char *source, const char *jid)
 {
     static unsigned calls;
     char receipt[48];
@@ -17,7 +17,7 @@ static void operate(const char *answers, const char *verb, const char *kind, con
             server, answers,
             "EVALSHA %s 8 %s %s queues dead hf:2:processes schedule paused %s %s %s nobody 1000000 1000 1000 queue: "
             "hf:2:waiting: hf:2:places: %s %s a - %s " LIST,
-            queue_script_operate_move.sha1, receipt, place, target, verb, kind, jid, jid, jid);
+            queue_script_operate_move.sha1, receipt, source, target, verb, kind, jid, jid, jid);
 }
 
 static void delete_parked(const char *jid)
@@ -108,7 +108,7 @@ TEST(test_the_end_of_the_holder_wakes_who_comes_behind_the_deleted)
     delete_parked("one");
     struct waiting_end end = end_of(NULL);
     free_seat(&end);
-    assert_places("queue:a two\nschedule three");
+    assert_tasks("queue:a two\nschedule three");
 }
 
 TEST(test_a_task_that_is_buried_leaves_its_place)
@@ -132,7 +132,7 @@ TEST(test_a_task_that_is_retried_keeps_its_place_and_is_waited_for_briefly)
     assert_due_near("one");
     struct waiting_end end = end_of(NULL);
     free_seat(&end);
-    assert_places("queue:a one\nschedule three\nschedule two");
+    assert_tasks("queue:a one\nschedule three\nschedule two");
 }
 
 TEST(test_another_text_of_the_same_jid_takes_no_place)
@@ -154,10 +154,10 @@ TEST(test_when_one_on_its_way_is_deleted_the_next_is_woken)
     given_three();
     struct waiting_end end = end_of(NULL);
     free_seat(&end);
-    assert_places("queue:a one\nschedule three\nschedule two");
+    assert_tasks("queue:a one\nschedule three\nschedule two");
     operate("1\n0", "delete", "list", "queue:a", "one");
     assert_waiting("two=O three=P");
-    assert_places("queue:a two\nschedule three");
+    assert_tasks("queue:a two\nschedule three");
 }
 
 TEST(test_a_paused_one_is_deleted_and_the_next_that_may_go_stays)
@@ -189,7 +189,7 @@ TEST(test_what_vanished_in_the_middle_moves_nobody)
     examine();
     struct waiting_end end = end_of(NULL);
     free_seat(&end);
-    assert_places("queue:a one\nschedule three");
+    assert_tasks("queue:a one\nschedule three");
     assert_due_far("three");
 }
 
@@ -231,7 +231,7 @@ TEST(test_what_a_worker_promotes_is_on_its_way_for_a_minute)
     make_due("one", 300);
     promote("one");
     assert_waiting("one=O two=P three=P");
-    assert_places("queue:a one\nschedule three\nschedule two");
+    assert_tasks("queue:a one\nschedule three\nschedule two");
     age_place("one", 30);
     free_seat(&end);
     assert_waiting("one=O two=P three=P");
@@ -245,7 +245,7 @@ TEST(test_a_worker_promotes_what_has_no_place)
     start("a");
     free(redis_server_command(server, "ZADD schedule 1 one"));
     promote("one");
-    assert_places("queue:a one");
+    assert_tasks("queue:a one");
     assert_reply(server, "0", "EXISTS " ORDER " " PLACES);
 }
 

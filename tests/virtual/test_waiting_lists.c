@@ -15,7 +15,7 @@ TEST(test_only_the_oldest_is_due_soon_enough)
     assert_due_far("two");
     assert_due_far("three");
     assert_waiting("one=P two=P three=P");
-    assert_places("schedule one\nschedule three\nschedule two");
+    assert_tasks("schedule one\nschedule three\nschedule two");
     assert_reply(server, LIST, "ZRANGE hf:2:contended 0 -1");
 }
 
@@ -126,7 +126,7 @@ TEST(test_two_tasks_of_one_jid_are_both_parked)
     claim_new(0, "two");
     struct waiting_task task = waiting(&probe, 0, "one");
     assert_int_equal(park_as(&probe, 0, &task, "two"), QUEUE_NOTHING);
-    assert_places("schedule older\nschedule one\nschedule two");
+    assert_tasks("schedule older\nschedule one\nschedule two");
     assert_due_far("one");
     assert_due_near("two");
     assert_waiting("older=P one=P");
@@ -147,11 +147,11 @@ TEST(test_who_has_to_wait_elsewhere_lets_the_next_pass)
     task.others = seat;
     task.other_count = 1;
     assert_int_equal(park_as(&probe, 0, &task, "one"), QUEUE_NOTHING);
-    assert_places("queue:a two\nschedule one");
+    assert_tasks("queue:a two\nschedule one");
     assert_waiting("one=O two=O");
     end.lists = table;
     queue_free(probe.queue, &end);
-    wait_places("queue:a one\nqueue:a two");
+    wait_tasks("queue:a one\nqueue:a two");
     /* And when it comes back, and has to wait for the seat again, it is still before the other. */
     queue_probe_claim(&probe, 0, "one");
     task.list = seat[0];
@@ -173,7 +173,7 @@ TEST(test_what_rang_in_vain_goes_back)
     look_once();
     assert_reply(server, "newer\ntwo\none", "LRANGE queue:a 0 -1");
     look_once();
-    assert_places("queue:a newer\nqueue:a one\nqueue:a two");
+    assert_tasks("queue:a newer\nqueue:a one\nqueue:a two");
 }
 
 /* It stood still, was recovered, and its last blocking move was served before it died. */
@@ -200,7 +200,7 @@ static void assert_claims(const char *first, const char *second, const char *res
         snprintf(text, sizeof text, "%s %s\n%s %s%s", process, first, process, second, rest);
     else
         snprintf(text, sizeof text, "%s %s%s", process, first, rest);
-    assert_places(text);
+    assert_tasks(text);
 }
 
 /* What the slot's claim before it said does not hold for the successor. */
@@ -379,7 +379,7 @@ TEST(test_a_task_is_skipped)
     push("a", "one");
     queue_probe_claim(&probe, 0, "one");
     assert_int_equal(skip_task(&probe, 0, "one"), QUEUE_NOTHING);
-    assert_places("");
+    assert_tasks("");
     queue_probe_claim(&probe, 0, NULL);
 }
 
@@ -399,12 +399,12 @@ TEST(test_a_task_that_has_waited_is_not_skipped)
     start("a");
     park_new(&probe, 0, "one");
     queue_free(probe.queue, &(struct waiting_end){.lists = (const char *const[]){LIST}, .list_count = 1});
-    wait_places("queue:a one");
+    wait_tasks("queue:a one");
     queue_probe_claim(&probe, 0, "one");
     assert_int_equal(skip_task(&probe, 0, "one"), QUEUE_KEPT);
     queue_probe_give_back(&probe, 0);
     assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_NOTHING);
-    assert_places("queue:a one");
+    assert_tasks("queue:a one");
 }
 
 TEST(test_a_call_that_frees_is_used_again)

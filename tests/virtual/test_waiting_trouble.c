@@ -1,10 +1,10 @@
 /* Waiting lists at the queue node when something is wrong: lost and late calls, foreign values, no memory, a restart,
- * names from strangers. No task gets lost, and none is in two places. */
+ * names from strangers. No task gets lost, and none is in two states. */
 #include "queue/keys.h"
 #include "queue/scripts.h"
 #include "tests/support/waiting_list_fixture.h"
 
-/* What queue_probe_places says of claims of these tasks, in this order, and of what else there is. */
+/* What queue_probe_tasks says of claims of these tasks, in this order, and of what else there is. */
 static const char *in_claims(const char *first, const char *second, const char *rest)
 {
     static char text[512];
@@ -22,7 +22,7 @@ static const char *in_claims(const char *first, const char *second, const char *
 #define FOUR(letter) letter letter letter letter
 #define ID(letter)   FOUR(letter) FOUR(letter) FOUR(letter) FOUR(letter)
 
-/* The process "claims" has the task "one" in its place 0 under the id A. */
+/* The process "claims" has the task "one" in its slot 0 under the id A. */
 static void claim_by_hand(void)
 {
     start("unused");
@@ -61,12 +61,12 @@ TEST(test_a_repeated_park_moves_once)
     claim_by_hand();
     for (int i = 0; i < 3; i++)
         assert_parks("1", ID("A"), ID("B"), SEEN_LATER);
-    assert_places(IN_SCHEDULE);
+    assert_tasks(IN_SCHEDULE);
     assert_waiting("one=P");
     assert_parks("0", ID("A"), ID("C"), SEEN_LATER);
     free(redis_server_command(server, "DEL schedule"));
     assert_parks("1", ID("A"), ID("B"), SEEN_LATER);
-    assert_places("");
+    assert_tasks("");
 }
 
 /* It runs when the late copy arrives: that must not park it. */
@@ -75,10 +75,10 @@ TEST(test_a_late_park_leaves_a_task_alone_that_is_tried_again)
     claim_by_hand();
     assert_parks("2", ID("A"), ID("B"), SEEN_NEVER);
     assert_parks("2", ID("A"), ID("B"), SEEN_LATER);
-    assert_places(IN_CLAIM);
+    assert_tasks(IN_CLAIM);
     assert_parks("1", ID("B"), ID("C"), SEEN_LATER);
     assert_parks("0", ID("A"), ID("B"), SEEN_LATER);
-    assert_places(IN_SCHEDULE);
+    assert_tasks(IN_SCHEDULE);
 }
 
 TEST(test_a_repeated_park_into_a_full_list)
@@ -91,7 +91,7 @@ TEST(test_a_repeated_park_into_a_full_list)
                                       ".. 'set' .. string.char(10) .. 'Work')\" 1 " PLACES));
     for (int i = 0; i < 3; i++)
         assert_parks("3", ID("A"), ID("B"), SEEN_FULL);
-    assert_places(IN_CLAIM);
+    assert_tasks(IN_CLAIM);
     assert_waiting("other=O");
 }
 
@@ -110,12 +110,12 @@ TEST(test_a_repeated_skip_ends_it_once)
         assert_skips("2", ID("A"), ID("B"));
     free(redis_server_command(server, "DEL hf:2:recovered:one"));
     assert_skips("2", ID("A"), ID("B")); /* a late copy */
-    assert_places(IN_CLAIM);
+    assert_tasks(IN_CLAIM);
     free(redis_server_command(server, "SET unique one"));
     for (int i = 0; i < 2; i++)
         assert_skips("1", ID("B"), ID("C"));
     assert_skips("0", ID("B"), ID("D"));
-    assert_places("");
+    assert_tasks("");
     assert_reply(server, "0", "EXISTS unique");
 }
 
@@ -146,8 +146,8 @@ TEST(test_a_repeated_claim_of_a_successor_claims_one)
     for (int i = 0; i < 3; i++)
         assert_successors(ID("H") "a\none", "\"\"", ID("H"));
     assert_successors(ID("H") "a\none", "\"\"", ID("I"));
-    assert_successors(ID("H") "a\none", ID("H"), ID("I")); /* the place has a task */
-    assert_places(IN_CLAIM);
+    assert_successors(ID("H") "a\none", ID("H"), ID("I")); /* the slot has a task */
+    assert_tasks(IN_CLAIM);
     free(redis_server_command(server, "HSET claims 1 " ID("K")));
     for (int i = 0; i < 2; i++)
         assert_successors(ID("L"), ID("K"), ID("L"));
@@ -166,7 +166,7 @@ static void assert_confirms(const char *expected, const char *kept_us)
                  queue_script_confirm.sha1, kept_us);
 }
 
-/* The id that a place has from whom its claim was taken. */
+/* The id that a slot has from whom its claim was taken. */
 static const char *sha1_beginning(const char *id)
 {
     static char text[17];
@@ -195,11 +195,11 @@ TEST(test_late_calls_about_a_successor_change_nothing)
                                   "redis.call('ZADD', KEYS[1], 1, successor) end return 0\" 1 hf:2:successors"));
         for (int i = 0; i < 2; i++)
             look_once();
-        assert_places(comes_back ? "queue:a one" : IN_CLAIM);
+        assert_tasks(comes_back ? "queue:a one" : IN_CLAIM);
         assert_confirms(comes_back ? "0" : "1", "0");
-        if (comes_back) /* the place is empty, and holds another id */
+        if (comes_back) /* the slot is empty, and holds another id */
             assert_successors(sha1_beginning(ID("H")), "\"\"", ID("H"));
-        assert_places(comes_back ? "queue:a one" : IN_CLAIM);
+        assert_tasks(comes_back ? "queue:a one" : IN_CLAIM);
         assert_reply(server, "0", "ZCARD hf:2:successors");
         queue_probe_stop(&probe);
     }
@@ -246,7 +246,7 @@ TEST(test_a_foreign_place_is_removed)
             free(redis_server_command(server, "EVAL \"return redis.call('HSET', KEYS[1], 'ghost', %s)\" 1 " PLACES,
                                       texts[i]));
         queue_free(probe.queue, &end);
-        wait_places("queue:a one");
+        wait_tasks("queue:a one");
         assert_waiting("one=O");
         free(redis_server_command(server, "DEL queue:a " ORDER " " PLACES));
     }
@@ -290,7 +290,7 @@ TEST(test_a_foreign_schedule_keeps_the_claim)
     queue_park(probe.queue, 0, &task, "one", 3);
     loop_for(loop, 500 * NS_PER_MS);
     assert_int_equal(probe.slots[0].answers + 1, probe.slots[0].asked);
-    assert_places(in_claims("one", NULL, ""));
+    assert_tasks(in_claims("one", NULL, ""));
     free(redis_server_command(server, "DEL schedule"));
     assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_NOTHING);
     assert_waiting("one=P");
@@ -325,7 +325,7 @@ TEST(test_names_from_strangers)
         assert_false(queue_has_waiters(probe.queue, 0));
     }
     queue_probe_claim(&probe, 1, NULL); /* it ends */
-    assert_places("");
+    assert_tasks("");
     assert_reply(server, "zset", "TYPE hf:2:processes");
     assert_reply(server, "0", "EXISTS hf:2:waiting:resource:hf:2:processes");
 }
@@ -350,7 +350,7 @@ TEST(test_it_works_without_memory)
     assert_int_equal(claim_successor(&probe, 1, &successor), QUEUE_CLAIMED);
     end.jid = "two";
     queue_free(probe.queue, &end);
-    wait_places(in_claims("one", "two", "\nqueue:a three"));
+    wait_tasks(in_claims("one", "two", "\nqueue:a three"));
     free(redis_server_command(server, "ZADD hf:2:contended XX 1 " LIST));
     assert_reply(server, "0",
                  "EVALSHA %s 2 schedule hf:2:contended 100 100 1000 hf:2:waiting: hf:2:places:", queue_script_due.sha1);

@@ -16,7 +16,7 @@ TEST(test_several_are_woken_when_told_so)
     struct waiting_end end = end_of(NULL);
     end.wakes = 2;
     queue_free(probe.queue, &end);
-    wait_places("queue:a one\nqueue:a two\nschedule three");
+    wait_tasks("queue:a one\nqueue:a two\nschedule three");
     assert_waiting("one=O two=O three=P");
     assert_reply(server, "1", "HEXISTS " FREED " " GROUP);
 }
@@ -57,7 +57,7 @@ TEST(test_who_cannot_be_claimed_is_passed_over)
     free(redis_server_command(server, "SADD paused b"));
     free(redis_server_command(server, "SET queue:c foreign"));
     free_seat(&end);
-    assert_places("queue:a three\nschedule one\nschedule two");
+    assert_tasks("queue:a three\nschedule one\nschedule two");
 }
 
 static bool is_due_earlier(void *payload)
@@ -96,7 +96,7 @@ TEST(test_a_call_frees_what_each_of_its_slots_held)
     assert_int_equal(queue_probe_wait(&probe, 1), QUEUE_NOTHING);
     assert_true(queue_has_waiters(probe.queue, 0)); /* the one that was woken still has its place */
     assert_false(queue_has_waiters(probe.queue, 1));
-    assert_places("queue:a one");
+    assert_tasks("queue:a one");
     assert_reply(server, "1", "HEXISTS hf:2:freed 12583");
     queue_probe_claim(&probe, 1, "one");
     end.jid = "one";
@@ -122,7 +122,7 @@ TEST(test_who_lost_its_claim_frees_nothing)
     free(redis_server_command(server, "HDEL %s 0", queue_keys_of(probe.queue)->process));
     struct waiting_end end = end_of("holder");
     assert_int_equal(turn_free(&probe, 0, false, &end), QUEUE_LOST);
-    assert_places("schedule one");
+    assert_tasks("schedule one");
     assert_reply(server, "0", "HEXISTS " FREED " " GROUP);
 }
 
@@ -333,7 +333,7 @@ TEST(test_who_is_woken_when_due_already_lets_the_next_look)
     park_for_a_place(0, "d", NEAR_NS);
     struct waiting_end end = {.lists = (const char *const[]){SEATS}, .list_count = 1, .wakes = 1};
     queue_free(probe.queue, &end);
-    wait_places("queue:a c\nschedule d");
+    wait_tasks("queue:a c\nschedule d");
     assert_true(due_in("d") < 1);
 }
 

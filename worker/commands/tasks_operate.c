@@ -105,9 +105,9 @@ static bool batch_add(struct operation *operation, struct batch *batch, struct t
     return fits;
 }
 
-static struct operate_place place_of(const struct operation *operation, const struct task_entry *entry)
+static struct operate_state place_of(const struct operation *operation, const struct task_entry *entry)
 {
-    struct operate_place place = {.kind = OPERATE_SET, .list_look = (size_t)operation->tasks->scan_limit + LOOK_SLACK};
+    struct operate_state place = {.kind = OPERATE_SET, .list_look = (size_t)operation->tasks->scan_limit + LOOK_SLACK};
     place.key = task_place_is_set(entry->place) ? task_place_key(&operation->tasks->console, entry->place) : entry->key;
     if (entry->place == TASK_IN_CLAIMS) {
         place.kind = entry->slot != NULL ? OPERATE_CLAIMS : OPERATE_LIST;
@@ -139,7 +139,7 @@ static void unserved_forget(struct console *console, const struct batch *batch)
 static int batch_send(struct operation *operation, struct batch *batch)
 {
     struct console *console = &operation->tasks->console;
-    struct operate_place place = place_of(operation, batch->entries[0]);
+    struct operate_state place = place_of(operation, batch->entries[0]);
     char id[OPERATE_ID_SIZE];
     operate_new_id(id);
     node_client_begin(console->client);

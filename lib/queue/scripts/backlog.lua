@@ -1,5 +1,6 @@
 -- include: waiting_list.lua
--- Counts the work that is left in some queues. One snapshot, so no task moves between two places while it counts.
+-- Counts the work that is left in some queues. One snapshot, so no task moves from one state to another while it
+-- counts.
 --
 -- The first number counts the tasks in the queues that are not paused. The second counts, for these queues, what
 -- processes, alive or dead, have claimed or hold in their bells. It adds 1 if a task waits for a lock or for a share of
@@ -33,9 +34,9 @@ local function claims(identity)
     local key, count = ARGV[3] .. identity, 0
     for _, field in ipairs(redis.pcall('HKEYS', key)) do
         if tonumber(field) and redis.call('HSTRLEN', key, field) > 16 then
-            local place = redis.call('HGET', key, field)
-            local line = string.find(place, '\n', 17, true)
-            count = count + (line and serves[string.sub(place, 17, line - 1)] and 1 or 0)
+            local claim = redis.call('HGET', key, field)
+            local line = string.find(claim, '\n', 17, true)
+            count = count + (line and serves[string.sub(claim, 17, line - 1)] and 1 or 0)
         end
     end
     for name in pairs(serves) do

@@ -8,19 +8,19 @@
 -- ARGV: bytes of payload that one call may claim, how many lists to claim from, how many slots; then the name of the
 --       queue behind each list; then, of all slots, in one text each, because arguments cost more than what is in them:
 --       their numbers, separated by blanks; a byte a slot, '0', and 1 more if it is to claim, 2 more if its locks go to
---       a successor (no task is woken), 4 more for each lock; 32 bytes a slot, the id that its place holds (16
+--       a successor (no task is woken), 4 more for each lock; 32 bytes a slot, the id that it holds (16
 --       times '-' = none) and the new one; then, if tasks end that held locks, the prefixes of the keys of queues,
 --       orders and places, the groups of their lists (stamps.lua), five digits and a blank each, and a line for each
 --       slot, the jid that gives up its place in these lists. Locks that go to a successor have a group that no list
 --       has. Last, if it matters whether tasks have progress, the prefix of the keys of iteration hashes.
--- Returns for each slot what its place now holds: the new id, followed by queue, newline and payload of the claimed
+-- Returns for each slot what it now holds: the new id, followed by queue, newline and payload of the claimed
 -- task; anything else means that the claim is lost. Then, for each list, '1' if its queue is paused, '0' if not ('' =
 -- no slot wanted to claim); '1' if a task was claimed and there are tasks to cancel, else '0'; the node's time in
 -- microseconds; for each slot '1' if a task waits for the locks of its task, '0' if none does ('' = no task held
 -- a lock); and for each slot '0' if its task certainly has no iteration hash, else '1' ('' = no prefix).
 --
--- A place always holds the id of the last call that changed it. A repetition after a lost reply is recognised by
--- the new id and gets the same answer; a late call finds another id and changes nothing. A place is opened only for
+-- A slot always holds the id of the last call that changed it. A repetition after a lost reply is recognised by
+-- the new id and gets the same answer; a late call finds another id and changes nothing. A slot is opened only for
 -- a listed process, so a late call of a process that left or was recovered claims nothing.
 local process, sub = KEYS[1], string.sub
 local budget, lists, slots = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -35,24 +35,24 @@ numbers[count + 1] = 'queues'
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
 
--- What the places hold; in the end, what they hold then.
+-- What the slots hold; in the end, what they hold then.
 local answers = redis.call('HMGET', process, unpack(numbers))
--- `fields`: what the places that change are to hold; `takers`: where in it a task can go, in the order of the slots.
+-- `fields`: what the slots that change are to hold; `takers`: where in it a task can go, in the order of the slots.
 local fields, moved, takers, moves, wanted, opens, at = {}, {}, {}, 0, 0, false, 0
 for s = 1, slots do
-    local place, next_id = answers[s], sub(ids, at + 17, at + 32)
-    local id = place and sub(place, 1, 16) or none
+    local claim, next_id = answers[s], sub(ids, at + 17, at + 32)
+    local id = claim and sub(claim, 1, 16) or none
     if id == sub(ids, at + 1, at + 16) and id ~= next_id then
         answers[s] = next_id
         moves = moves + 1
         moved[moves] = s
         fields[2 * moves - 1], fields[2 * moves] = numbers[s], next_id
-        opens = opens or not place
+        opens = opens or not claim
         if signs[s] % 2 == 1 then
             wanted = wanted + 1
             takers[wanted] = moves
         end
-    elseif not place then
+    elseif not claim then
         answers[s] = ''
     end
     at = at + 32
@@ -169,8 +169,8 @@ for l = 1, lists do
                 budget = budget - #task
                 claimed = claimed + 1
                 local m = takers[claimed]
-                local place = fields[2 * m] .. head .. task
-                fields[2 * m], answers[moved[m]] = place, place
+                local claim = fields[2 * m] .. head .. task
+                fields[2 * m], answers[moved[m]] = claim, claim
                 if iterations and not may_have_progress(task) then
                     progress[moved[m]] = '0'
                 end

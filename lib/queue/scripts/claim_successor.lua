@@ -1,22 +1,22 @@
 -- include: waiting_list.lua
 -- include: successor_claims.lua
 -- Claims the oldest task of a waiting list for the process that holds the lock, so that the lock can be handed on. The
--- place is empty, or holds a finished task whose lock is on its way to the holder. In the second case the script
+-- slot is empty, or holds a finished task whose lock is on its way to the holder. In the second case the script
 -- also settles that task and confirms the holder, which was claimed as a successor itself: from now on its claim
 -- follows the lease, like all others.
 --
 -- KEYS: the process, paused, cancels, `schedule`, the list's order, its places, successors.
--- ARGV: slot, id that its place holds ('' = none), new id; slot of the holder, the id that its place holds, its jid;
---       jid of the finished task ('' = the place is empty, and the holder has the lock: it gives up its place in the
+-- ARGV: slot, id that it holds ('' = none), new id; slot of the holder, the id that it holds, its jid;
+--       jid of the finished task ('' = the slot is empty, and the holder has the lock: it gives up its place in the
 --       list); the set that the holder locks; the prefix of the queues' keys; the list's name; microseconds for which
 --       the claim is kept unless it is confirmed (confirm.lua); how many queues; their names; then classes.
--- Returns what the place now holds (as claim.lua does: the new id, followed by queue, newline and task; anything
+-- Returns what the slot now holds (as claim.lua does: the new id, followed by queue, newline and task; anything
 -- else means that the claim is lost), '1' if there are tasks to cancel, else '0', the node's time in microseconds,
 -- '1' if the holder's claim still exists, else '0'.
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
-local place = redis.call('HGET', KEYS[1], ARGV[1]) or ''
-local id = string.sub(place, 1, 16)
+local claim = redis.call('HGET', KEYS[1], ARGV[1]) or ''
+local id = string.sub(claim, 1, 16)
 local holder, ended, list_name = ARGV[6], ARGV[7], ARGV[10]
 -- When a late call arrives, another process may have the holder's task.
 local is_here = string.sub(redis.call('HGET', KEYS[1], ARGV[4]) or '', 1, 16) == ARGV[5]
@@ -26,10 +26,10 @@ end
 if ended ~= '' and is_here then
     redis.pcall('ZREM', KEYS[7], successor_entry(KEYS[1], ARGV[4], ARGV[5], list_name, holder, ended))
 end
-if id ~= ARGV[2] or (#place > 16) ~= (ended ~= '') then
-    return answer(place)
+if id ~= ARGV[2] or (#claim > 16) ~= (ended ~= '') then
+    return answer(claim)
 end
-if place == '' and redis.call('HEXISTS', KEYS[1], 'queues') == 0 then
+if claim == '' and redis.call('HEXISTS', KEYS[1], 'queues') == 0 then
     return redis.error_reply('UNLISTED ' .. KEYS[1] .. ' names no queues')
 end
 local function among(name, first, last)

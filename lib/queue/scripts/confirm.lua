@@ -2,11 +2,11 @@
 -- Checks that a claim as successor still exists, and keeps it for its process: for a while longer, or for good. In the
 -- second case it is confirmed and from now on follows the lease, like all others. Only then may its task start.
 --
--- KEYS: the process, successors. ARGV: slot, id that its place holds, the list's name, the task's jid, that of the task
+-- KEYS: the process, successors. ARGV: slot, id that it holds, the list's name, the task's jid, that of the task
 -- that had the lock before, microseconds for which the claim is kept ('0' = it is confirmed).
 -- Returns 1, or 0 if the claim is lost; a repetition gets the same. A late copy never reverts a confirmed claim.
-local place = redis.call('HGET', KEYS[1], ARGV[1]) or ''
-if string.sub(place, 1, 16) ~= ARGV[2] or #place <= 16 then
+local claim = redis.call('HGET', KEYS[1], ARGV[1]) or ''
+if string.sub(claim, 1, 16) ~= ARGV[2] or #claim <= 16 then
     return 0
 end
 local entry = successor_entry(KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5])

@@ -11,12 +11,12 @@ local now_us = time[1] * 1000000 + time[2]
 if not state then
     return {now_us}
 end
-local place = 'records:' .. ARGV[1]
-local numbered = tonumber(redis.call('HGET', KEYS[2], place) or '0')
+local field = 'records:' .. ARGV[1]
+local numbered = tonumber(redis.call('HGET', KEYS[2], field) or '0')
 if ARGV[5] ~= '' and tonumber(ARGV[4]) > numbered and redis.call('XLEN', KEYS[3]) < tonumber(ARGV[6]) then
     redis.call('XADD', KEYS[3], '*', ARGV[1], ARGV[5])
     redis.call('PEXPIRE', KEYS[3], ARGV[3])
-    redis.call('HSET', KEYS[2], place, ARGV[4])
+    redis.call('HSET', KEYS[2], field, ARGV[4])
     numbered = tonumber(ARGV[4])
 end
 redis.call('HSET', KEYS[2], 'beat:' .. ARGV[1], ARGV[2])

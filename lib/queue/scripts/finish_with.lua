@@ -4,15 +4,15 @@
 --
 -- KEYS: the process, the unique key ('' = none), cancels, the task's iteration hash, the result ('' = none), `queues`;
 --       then for each group of tasks the list that they go to, or `schedule`.
--- ARGV: slot, id that its place holds, new id, jid, '1' if it was cancelled, else '0', the result, how long it is kept
+-- ARGV: slot, id that it holds, new id, jid, '1' if it was cancelled, else '0', the result, how long it is kept
 --       in ms; then for each group the queue's name ('' = the schedule), how many tasks, and the tasks in their order;
 --       for the schedule each behind its time in microseconds.
 -- Returns 1 if ended (also by an earlier call with the same new id), 2 if a group's key holds a foreign value: then
--- nothing was done, and the place keeps the task under the new id (also for a repetition); 0 if the claim is lost.
-local place = redis.call('HGET', KEYS[1], ARGV[1]) or ''
-local id = string.sub(place, 1, 16)
+-- nothing was done, and the slot keeps the task under the new id (also for a repetition); 0 if the claim is lost.
+local claim = redis.call('HGET', KEYS[1], ARGV[1]) or ''
+local id = string.sub(claim, 1, 16)
 if id == ARGV[3] then
-    return #place == 16 and 1 or 2
+    return #claim == 16 and 1 or 2
 end
 if id ~= ARGV[2] or id == '' then
     return 0
@@ -26,7 +26,7 @@ end
 -- From here on every command succeeds: a script that has written may go on when the node is out of memory.
 redis.call('HDEL', KEYS[1], ARGV[1])
 if not is_fit then
-    redis.call('HSET', KEYS[1], ARGV[1], ARGV[3] .. string.sub(place, 17))
+    redis.call('HSET', KEYS[1], ARGV[1], ARGV[3] .. string.sub(claim, 17))
     return 2
 end
 

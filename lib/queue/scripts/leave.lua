@@ -20,16 +20,16 @@ for i = 3, #KEYS, 2 do
         stay = stay + redis.call('LLEN', KEYS[i])
     end
 end
-local places = redis.call('HGETALL', KEYS[2])
-for i = 1, #places, 2 do
-    local place = places[i + 1]
-    local line = tonumber(places[i]) and string.find(place, '\n', 17, true)
-    local queue = line and ARGV[2] .. string.sub(place, 17, line - 1)
+local claims = redis.call('HGETALL', KEYS[2])
+for i = 1, #claims, 2 do
+    local claim = claims[i + 1]
+    local line = tonumber(claims[i]) and string.find(claim, '\n', 17, true)
+    local queue = line and ARGV[2] .. string.sub(claim, 17, line - 1)
     if line and not is_list(queue) then
         stay = stay + 1
     elseif line then
-        redis.call('HDEL', KEYS[2], places[i])
-        redis.call('RPUSH', queue, string.sub(place, line + 1))
+        redis.call('HDEL', KEYS[2], claims[i])
+        redis.call('RPUSH', queue, string.sub(claim, line + 1))
     end
 end
 if stay == 0 then

@@ -1,14 +1,15 @@
 -- include: waiting_list.lua
--- Moves tasks that wait in one place, for an operator: back to their queues, into `dead`, or deletes them. A task that
+-- Moves tasks out of one state, for an operator: back to their queues, into `dead`, or deletes them. A task that
 -- waits for a lock thereby leaves its waiting list, or is recorded there as OUT; the next one gets its due time, or is
 -- woken.
 --
--- KEYS: receipt of this call, the place, `queues`, `dead`, processes, `schedule`, paused, then for each entry the list
+-- KEYS: receipt of this call, where the tasks lie, `queues`, `dead`, processes, `schedule`, paused, then for each entry
+-- the list
 --       that it goes to (retry) or its unique key (bury, delete).
--- ARGV: verb (retry, bury, delete), kind of the place (set, list, claims), the process whose claims these are and
+-- ARGV: verb (retry, bury, delete), kind of that key (set, list, claims), the process whose claims these are and
 --       whose lease must have ended ('' = no lease is checked), the longest age in seconds and the greatest number
 --       of entries of `dead`, how far into a list an entry is looked for, prefixes of the queues' keys, of the orders
---       and of the places of waiting lists, then for each entry: what stands in the place, what goes to the target, the
+--       and of the places of waiting lists, then for each entry: what stands there, what goes to the target, the
 --       queue's name (retry) or the jid that holds the unique key, the field (claims), its jid, and the waiting list
 --       that it names ('' = none).
 -- Returns a number for each entry: 1 done, 0 the entry as seen is no longer there, -1 the target's key holds a foreign
@@ -47,7 +48,7 @@ local function take(text, field)
     return redis.call('HGET', KEYS[2], field) == text and redis.call('HDEL', KEYS[2], field) == 1
 end
 
--- Removes a task from the place and from its waiting list.
+-- Removes a task from where it lies and from its waiting list.
 local function take_waiting(text, field, jid, name)
     if name == '' then
         return take(text, field)

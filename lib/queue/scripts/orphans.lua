@@ -1,6 +1,6 @@
 -- Returns the claims of a process whose lease has ended.
 -- KEYS: processes, the process. ARGV: identity, bytes of tasks to return at most (at least one task is returned).
--- Returns slot, place, slot, place, ...; nothing if the process came back.
+-- Returns slot, claim, slot, claim, ...; nothing if the process came back.
 local time = redis.call('TIME')
 local now = tonumber(time[1]) + tonumber(time[2]) / 1000000
 local ended = redis.call('ZSCORE', KEYS[1], ARGV[1])

@@ -2,7 +2,7 @@
 -- Ends a claim by parking its task: in `schedule`, so that any scheduler brings it back, and in the waiting list of
 -- what it waits for, where it keeps the place that it has.
 --
--- The claim's place changes with every answer, even if it keeps the task, so that a late copy of this call finds
+-- The claim's id changes with every answer, even if it keeps the task, so that a late copy of this call finds
 -- another id and cannot park a task that runs meanwhile.
 --
 -- Behind another parked task it sleeps long, whatever happened to the lock: freeing the lock wakes the other, whose end
@@ -12,7 +12,7 @@
 --
 -- KEYS: the process, `schedule`, the list's order, its places, when lists were freed, `contended`, paused; then of each
 --       other list in which it may have a place its order and its places: there the next is woken instead of it.
--- ARGV: slot, id that its place holds, new id; the list's name; jid, queue, class, set; the node's time of the claim
+-- ARGV: slot, id that it holds, new id; the list's name; jid, queue, class, set; the node's time of the claim
 --       that was refused, in microseconds; microseconds to the next look of the oldest, of all others, and where the
 --       lock may be free any moment; the most that may wait (0 = any number); '1' if the task may try again at once;
 --       the prefix of the queues' keys; the list's group (stamps.lua); the task.
@@ -24,18 +24,18 @@ local seen, near, far, soon = tonumber(ARGV[9]), tonumber(ARGV[10]), tonumber(AR
 local most, may_retry, task = tonumber(ARGV[13]), ARGV[14] == '1', ARGV[17]
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
-local place = redis.call('HGET', KEYS[1], ARGV[1]) or ''
-local id = string.sub(place, 1, 16)
+local claim = redis.call('HGET', KEYS[1], ARGV[1]) or ''
+local id = string.sub(claim, 1, 16)
 if id == ARGV[3] then
-    return {#place == 16 and 1 or may_retry and 2 or 3, now, soon}
+    return {#claim == 16 and 1 or may_retry and 2 or 3, now, soon}
 end
-if id ~= ARGV[2] or #place <= 16 then
+if id ~= ARGV[2] or #claim <= 16 then
     return {0, now, 0}
 end
 redis.call('ZCARD', KEYS[2]) -- a foreign value under this key is an error now, before the task moves
 redis.call('HDEL', KEYS[1], ARGV[1])
 local function keep(answer)
-    redis.call('HSET', KEYS[1], ARGV[1], ARGV[3] .. string.sub(place, 17))
+    redis.call('HSET', KEYS[1], ARGV[1], ARGV[3] .. string.sub(claim, 17))
     return {answer, now, 0}
 end
 

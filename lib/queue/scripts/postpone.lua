@@ -3,16 +3,16 @@
 -- into `dead`.
 --
 -- KEYS: the process, the sorted set, the task's unique key ('' = none), which a task that dies releases.
--- ARGV: slot, id that its place holds, new id, delay in seconds, payload, jid, then for `dead` the longest age in
+-- ARGV: slot, id that it holds, new id, delay in seconds, payload, jid, then for `dead` the longest age in
 --       seconds and the greatest number of entries (0 = no trimming), and '1' for a task that was ended before it ran:
---       its place holds only the id.
+--       the slot holds only the id.
 -- Returns 1 if moved (also by an earlier call with the same new id), 0 if the claim is lost.
-local place = redis.call('HGET', KEYS[1], ARGV[1]) or ''
-local id = string.sub(place, 1, 16)
+local claim = redis.call('HGET', KEYS[1], ARGV[1]) or ''
+local id = string.sub(claim, 1, 16)
 if id == ARGV[3] then
     return 1
 end
-if id ~= ARGV[2] or #place < 16 or (#place == 16) ~= (ARGV[9] == '1') then
+if id ~= ARGV[2] or #claim < 16 or (#claim == 16) ~= (ARGV[9] == '1') then
     return 0
 end
 redis.call('ZCARD', KEYS[2]) -- a foreign value under this key is an error now, before the task moves

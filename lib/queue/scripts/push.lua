@@ -9,7 +9,7 @@
 --
 -- The record holds the numbers of the batches that were pushed and may be asked about again, and under `low` the lowest
 -- one that was not answered: a number below it is a try that got lost and arrives late.
-local record, place = KEYS[1], KEYS[2]
+local record, target = KEYS[1], KEYS[2]
 local low = math.max(tonumber(redis.call('ZSCORE', record, 'low') or 0), tonumber(ARGV[2]))
 if low > tonumber(ARGV[1]) then
     return -1
@@ -21,11 +21,11 @@ end
 local length
 if ARGV[4] == '' then
     for i = 5, #ARGV, 2 do
-        entry_add(place, ARGV[i], ARGV[i + 1])
+        entry_add(target, ARGV[i], ARGV[i + 1])
     end
-    length = redis.call('ZCARD', place)
+    length = redis.call('ZCARD', target)
 else
-    length = redis.call('LPUSH', place, unpack(ARGV, 5))
+    length = redis.call('LPUSH', target, unpack(ARGV, 5))
     redis.pcall('SADD', KEYS[3], ARGV[4])
 end
 redis.call('ZREMRANGEBYSCORE', record, '-inf', '(' .. string.format('%d', low))

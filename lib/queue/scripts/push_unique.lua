@@ -12,9 +12,9 @@
 -- Returns the jid of the task that has the key: the caller's own if it is pushed, also by an earlier try; '' to a try
 -- whose producer no longer waits for it. Or a list of that jid: look for it; or, after a look: it was missed.
 --
--- A missed task may be between two commands of another program, which takes it out of one place and then pushes it.
+-- A missed task may be between two commands of another program, which takes it out of one key and then pushes it.
 -- So it is gone only if it is missed twice, some time apart.
-local record, unique, place = KEYS[1], KEYS[2], KEYS[3]
+local record, unique, target = KEYS[1], KEYS[2], KEYS[3]
 local low = math.max(tonumber(redis.call('ZSCORE', record, 'low') or 0), tonumber(ARGV[2]))
 if low > tonumber(ARGV[1]) then
     return ''
@@ -40,10 +40,10 @@ if holder then
 end
 -- Pushes the task first: whatever the node refuses, it refuses here, before the key is taken.
 if ARGV[7] == '' then
-    redis.call('LPUSH', place, ARGV[8])
+    redis.call('LPUSH', target, ARGV[8])
     redis.pcall('SADD', KEYS[4], ARGV[4])
 else
-    entry_add(place, ARGV[7], ARGV[8])
+    entry_add(target, ARGV[7], ARGV[8])
 end
 redis.call('SET', unique, ARGV[5], 'PX', ARGV[6])
 redis.call('ZREMRANGEBYSCORE', record, '-inf', '(' .. string.format('%d', low))

@@ -47,17 +47,17 @@ for i = first, #ARGV, 4 do
     local c = (i - first) / 4
     local who, queue, unique = KEYS[4 + 3 * c], KEYS[5 + 3 * c], KEYS[6 + 3 * c]
     local slot, id, jid, record = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
-    local place = redis.call('HGET', KEYS[2], slot) or ''
-    local line = string.find(place, '\n', 17, true)
+    local claim = redis.call('HGET', KEYS[2], slot) or ''
+    local line = string.find(claim, '\n', 17, true)
     local is_beside = culprit and culprit ~= slot
-    if string.sub(place, 1, 16) ~= id or not line then
+    if string.sub(claim, 1, 16) ~= id or not line then
         answers[#answers + 1] = 'moved'
     elseif jid == '' or not is_poison(who, is_beside) then
         if type(redis.pcall('LLEN', queue)) ~= 'number' then
             answers[#answers + 1] = 'stuck'
         else
             redis.call('HDEL', KEYS[2], slot)
-            redis.call('RPUSH', queue, string.sub(place, line + 1))
+            redis.call('RPUSH', queue, string.sub(claim, line + 1))
             if jid ~= '' then
                 remember(who, is_beside)
             end

@@ -27,8 +27,8 @@ local claims = {}
 for _, field in ipairs(redis.call('HKEYS', KEYS[2])) do
     if tonumber(field) and redis.call('HSTRLEN', KEYS[2], field) > 16 then
         claims[#claims + 1] = field
-        local place = redis.call('HGET', KEYS[2], field)
-        claims[#claims + 1] = string.sub(place, 1, (string.find(place, '\n', 17, true) or 17) - 1)
+        local claim = redis.call('HGET', KEYS[2], field)
+        claims[#claims + 1] = string.sub(claim, 1, (string.find(claim, '\n', 17, true) or 17) - 1)
     end
 end
 -- Usually all processes serve the same queues.

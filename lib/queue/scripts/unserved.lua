@@ -5,18 +5,18 @@
 -- class. Waiting tasks are noted by class, until a minute after they come back.
 --
 -- KEYS: the process, `retry`, processes, the classes that no process serves, the tasks that wait for this class.
--- ARGV: slot, id that its place holds, new id, delay in seconds, payload, class, jid, the prefix of every key, '1'
+-- ARGV: slot, id that it holds, new id, delay in seconds, payload, class, jid, the prefix of every key, '1'
 --       if its grace is over, after how many seconds it comes back if it fails (0 = it does not), and the prefix of
 --       the key of a process.
--- Returns 1 if it waits in `retry` (also by an earlier call with the same new id); 2 if it has to fail: then its place
+-- Returns 1 if it waits in `retry` (also by an earlier call with the same new id); 2 if it has to fail: then its slot
 -- keeps it under the new id (also for a repetition); 0 if the claim is lost.
 local NOTED_S, CLASSES_MAX, LOOKED_AT = 60, 1000, 1000
-local place = redis.call('HGET', KEYS[1], ARGV[1]) or ''
-local id = string.sub(place, 1, 16)
+local claim = redis.call('HGET', KEYS[1], ARGV[1]) or ''
+local id = string.sub(claim, 1, 16)
 if id == ARGV[3] then
-    return #place == 16 and 1 or 2
+    return #claim == 16 and 1 or 2
 end
-if id ~= ARGV[2] or #place <= 16 then
+if id ~= ARGV[2] or #claim <= 16 then
     return 0
 end
 redis.call('ZCARD', KEYS[2]) -- a foreign value under this key is an error now, while the task has not moved
@@ -50,7 +50,7 @@ redis.pcall('ZREMRANGEBYSCORE', KEYS[5], '-inf', string.format('%.6f', now))
 redis.pcall('ZREMRANGEBYRANK', KEYS[4], 0, -CLASSES_MAX)
 redis.pcall('ZREM', KEYS[5], ARGV[7])
 if fails then
-    redis.call('HSET', KEYS[1], ARGV[1], ARGV[3] .. string.sub(place, 17))
+    redis.call('HSET', KEYS[1], ARGV[1], ARGV[3] .. string.sub(claim, 17))
 else
     entry_add(KEYS[2], string.format('%.6f', now + back), ARGV[5])
     redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])

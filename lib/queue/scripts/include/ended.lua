@@ -1,5 +1,5 @@
--- The end of a task that has left its place: removes its unique key and its cancel mark, and notes the end in the
--- place. KEYS and ARGV begin as in finish.lua.
+-- The end of a task that has left its slot: removes its unique key and its cancel mark, and notes the end in the
+-- slot. KEYS and ARGV begin as in finish.lua.
 if KEYS[2] ~= '' and redis.pcall('GET', KEYS[2]) == ARGV[4] then
     redis.call('DEL', KEYS[2])
 end

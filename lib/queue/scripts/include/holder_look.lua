@@ -25,7 +25,7 @@ local function holder_look(keys, before)
     end
 
     -- The keys of claims and of lists.
-    local function places(queue)
+    local function keys_to_read(queue)
         local claims, lists, names = {}, {}, {[queue] = true}
         for _, identity in ipairs(ask({}, 'ZRANGE', keys.processes, 0, -1)) do
             local claim = before.processes .. identity
@@ -105,7 +105,7 @@ local function holder_look(keys, before)
         if size > LOOKED_AT or is_served_by_others(queue) then
             return true
         end
-        local claims, lists = places(queue)
+        local claims, lists = keys_to_read(queue)
         for _, claim in ipairs(claims) do
             size = size + ask(0, 'HLEN', claim)
         end

@@ -1,6 +1,6 @@
 -- Claims as successors (docs/data-model.md): `successors` is the sorted set of them by the time, in seconds of the
 -- node's clock, until which each is kept for its process. An entry says all that it takes to bring the claim back:
--- where it is, the list, its jid, and that of the holder. The entry is void once the place of the slot holds another
+-- where it is, the list, its jid, and that of the holder. The entry is void once the slot holds another
 -- id. If a foreign value is under the key, such claims follow the lease of their process.
 local function successor_entry(process, slot, id, list, jid, holder)
     return id .. slot .. '\n' .. process .. '\n' .. #jid .. '\n' .. #holder .. '\n' .. jid .. holder .. list
