@@ -125,6 +125,26 @@ TEST(all_places_and_all_of_a_share)
                "As many tasks of its class hold run as its share of the threads allows; it is ");
 }
 
+/* The worker shows no run yet, and so seems to have threads left. */
+TEST(the_lock_of_one_that_is_still_in_its_queue)
+{
+    unsigned worker =
+        fleet_work(&fleet, &(struct fleet_setup){.plugin = "holder",
+                                                 .threads = 1,
+                                                 .lock = "ttl = \"30s\"; prefix = \"lock:\"; ",
+                                                 .classes = "{ class = \"hold\"; resource = \"r:{1}\"; }"});
+    push("jobs", "one", "hold", "");
+    test_await(is_noted("begin one"));
+    fleet_signal(&fleet, worker, SIGSTOP);
+    push("jobs", "two", "hold", "");
+    free(fleet_ask(&fleet, "EVAL \"local identity = redis.call('ZRANGE', 'hf:2:processes', 0, 0)[1] "
+                           "redis.call('HSET', identity, 'busy', 0)\" 0"));
+    assert_why("two", "lock", FOUND, "It waits for the lock on r:1, held ");
+    assert_contains(result.out, " by the task one (hold) in host0:");
+    assert_contains(result.out, "; it is number 1 of 1 in the queue jobs");
+    fleet_signal(&fleet, worker, SIGCONT);
+}
+
 /* --- trouble ------------------------------------------------------------------------------------------------------ */
 
 TEST(a_worker_that_dies_and_one_that_is_quiet)
@@ -138,9 +158,10 @@ TEST(a_worker_that_dies_and_one_that_is_quiet)
     one_fleet_kill(worker);
     free(fleet_ask(&fleet, "EVAL \"local identity = redis.call('ZRANGE', 'hf:2:processes', 0, 0)[1] "
                            "redis.call('ZADD', 'hf:2:processes', redis.call('TIME')[1] - 3, identity)\" 0"));
-    assert_why("first", "recovered", FOUND, " had taken it and is gone: its lease ended ");
+    assert_why("first", "being_recovered", FOUND, " had taken it and is gone: its lease ended ");
     assert_contains(result.out, ", and no worker is alive that would give it back to its queue.");
-    assert_why("next", "no_worker", FOUND, "No worker is alive.");
+    assert_why("next", "no_worker", FOUND, "No worker is alive; the last one of its queue, host0:");
+    assert_contains(result.out, ", died: its lease ended ");
     holder_start("\"jobs\"");
     test_await(run_command("why", "first", NULL) == FOUND && strstr(result.out, "no worker") == NULL);
     assert_contains(result.out, "; a living worker gives it back to its queue, at the latest in ");
@@ -162,31 +183,71 @@ TEST(too_few_lock_nodes)
     redis_server_resume(fleet.locks.servers[0]);
 }
 
-/* The second worker waits, and the first one takes no more tasks. */
-static void given_terms(const struct fleet_setup *ours, const struct fleet_setup *theirs)
+/* What happens while the only worker stands still. */
+TEST(what_no_worker_sees)
+{
+    unsigned worker = given_a_holder();
+    holder_push("jobs", "second", "r"); /* the worker keeps it ready to hand the lock on to it */
+    assert_why("second", "lock", FOUND, "It waits for the lock on r");
+    holder_push("jobs", "third", "r");
+    assert_why("third", "lock", FOUND, " in line");
+    fleet_signal(&fleet, worker, SIGSTOP);
+    free(fleet_ask(&fleet, "ZADD schedule 1000000000 '{\"class\":\"hold\",\"args\":[],\"jid\":\"late\","
+                           "\"queue\":\"jobs\"}'"));
+    assert_why("late", "overdue", FOUND, "It is due in schedule since 2001-09-09T01:46:40Z ");
+    for (unsigned i = 0; i < fleet.locks.count; i++)
+        lock_cluster_ask(&fleet.locks, i, "DEL lock:r");
+    assert_why("third", "turn", FOUND, "It waits for the lock on r, which is free; it is ");
+    fleet_signal(&fleet, worker, SIGCONT);
+}
+
+/* A worker that was killed counts as alive until its lease ends. */
+TEST(a_worker_that_sends_no_heartbeat)
+{
+    unsigned worker = given_a_holder();
+    assert_why("first", "runs", FOUND, "It runs in host0:");
+    one_fleet_kill(worker);
+    test_await(run_command("why", "first", NULL) == FOUND && strstr(result.out, "; its last heartbeat came ") != NULL);
+    assert_contains(result.out, ": if it has died, a living worker gives the task back to its queue after 2");
+}
+
+/* The second worker waits, and the first one gets a signal. */
+static unsigned given_terms(const struct fleet_setup *ours, const struct fleet_setup *theirs, int number)
 {
     unsigned first = fleet_work(&fleet, ours);
     test_await(fleet_number(&fleet, "EVAL \"local identity = redis.call('ZRANGE', 'hf:2:processes', 0, 0)[1] or '' "
                                     "return redis.call('HEXISTS', 'hf:2:process:' .. identity, 'terms')\" 0") == 1);
     unsigned second = fleet_work(&fleet, theirs);
     test_await(fleet_logged(&fleet, second, "terms_wait"));
-    fleet_signal(&fleet, first, SIGTSTP);
-    test_await(fleet_logged(&fleet, first, "worker_quiet"));
+    fleet_signal(&fleet, first, number);
+    test_await(number != SIGTSTP || fleet_logged(&fleet, first, "worker_quiet"));
     holder_push("jobs", "put-off", "r");
+    return first;
 }
 
 TEST(terms_of_all_locks_that_differ)
 {
     given_terms(&(struct fleet_setup){.plugin = "holder", .lock = "ttl = \"30s\"; prefix = \"lock:\"; "},
-                &(struct fleet_setup){.plugin = "holder", .lock = "ttl = \"30s\"; prefix = \"other:\"; "});
+                &(struct fleet_setup){.plugin = "holder", .lock = "ttl = \"30s\"; prefix = \"other:\"; "}, SIGTSTP);
     assert_why("put-off", "terms", FOUND, "No worker may run it now: locks: in lock group ");
 }
 
 TEST(terms_of_a_class_that_differ)
 {
     given_terms(&(struct fleet_setup){.plugin = "holder", .classes = "{ class = \"hold\"; resource = \"a:{0}\"; }"},
-                &(struct fleet_setup){.plugin = "holder", .classes = "{ class = \"hold\"; resource = \"b:{0}\"; }"});
+                &(struct fleet_setup){.plugin = "holder", .classes = "{ class = \"hold\"; resource = \"b:{0}\"; }"},
+                SIGTSTP);
     assert_why("put-off", "terms", FOUND, "No worker may run it now: class hold: a lock on \"b:{0}\" in ");
+}
+
+/* The first one could run it, and the other one was quicker. */
+TEST(terms_that_one_of_two_waits_for)
+{
+    unsigned first = given_terms(
+        &(struct fleet_setup){.plugin = "holder", .classes = "{ class = \"hold\"; resource = \"a:{0}\"; }"},
+        &(struct fleet_setup){.plugin = "holder", .classes = "{ class = \"hold\"; resource = \"b:{0}\"; }"}, SIGSTOP);
+    assert_why("put-off", "terms", FOUND, "A worker that may not run it now has put it off, and it is tried again ");
+    fleet_signal(&fleet, first, SIGCONT);
 }
 
 TEST(a_queue_node_that_does_not_answer)

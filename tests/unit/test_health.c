@@ -52,9 +52,9 @@ static const char *line(void)
 
 static void lock_nodes(unsigned voters, unsigned nodes)
 {
-    status.lock_nodes = nodes;
-    status.lock_voters = voters;
-    snprintf(status.lock_reason, sizeof status.lock_reason, "%s", voters < nodes ? "lock1: gone" : "");
+    status.votes.nodes = nodes;
+    status.votes.voters = voters;
+    snprintf(status.votes.reason, sizeof status.votes.reason, "%s", voters < nodes ? "lock1: gone" : "");
 }
 
 TEST(one_line_says_that_all_is_well)
@@ -251,11 +251,11 @@ TEST(each_lock_node_has_its_own_reason)
         {.name = "a", .trouble = "gone"}, {.name = "b", .trouble = "gone"}, {.name = "c", .votes = true},
         {.name = "d", .trouble = "OOM"},  {.name = "e", .trouble = "gone"},
     };
-    status_take_locks(&status, views, NULL, 5);
-    assert_int_equal(status.lock_voters, 1);
-    assert_string_equal(status.lock_reason, "a, b: gone; d: OOM; e: gone");
-    status_take_locks(&status, views + 2, NULL, 1);
-    assert_string_equal(status.lock_reason, "");
+    status_votes_take(&status.votes, views, NULL, 5);
+    assert_int_equal(status.votes.voters, 1);
+    assert_string_equal(status.votes.reason, "a, b: gone; d: OOM; e: gone");
+    status_votes_take(&status.votes, views + 2, NULL, 1);
+    assert_string_equal(status.votes.reason, "");
 }
 
 TEST(names_cannot_steer_a_terminal)

@@ -95,24 +95,48 @@ TEST(a_claim_runs_or_starts)
                   "Nothing. `holdfast cancel j1` stops it.");
 }
 
+/* Whoever was killed counts as alive until its lease ends. */
+TEST(a_claim_of_a_process_that_sends_no_heartbeat_is_doubted)
+{
+    facts.place = TASK_IN_CLAIMS;
+    facts.process = "host:1:a";
+    facts.is_living = true;
+    facts.lease_end = AT(6);
+    facts.beat = AT(-7);
+    assert_code(TASK_STARTS);
+    assert_lacks(buffer_text(&reason.sentence), "heartbeat");
+    facts.beat = AT(-9);
+    assert_reason(TASK_STARTS,
+                  "host:1:a has taken it: it starts it, or asks for its lock; its last heartbeat came 9.0 s ago: if it "
+                  "has died, a living worker gives the task back to its queue after 2026-11-21T18:05:12Z (in 6.0 s).",
+                  "Nothing. If it stays so for a minute, see the log of that process.");
+    facts.since = AT(-12);
+    task_reason_find(&reason, &facts, AT(0));
+    assert_string_equal(buffer_text(&reason.sentence),
+                        "It runs in host:1:a since 2026-11-21T18:04:54Z (12 s ago); its last heartbeat came 9.0 s ago: "
+                        "if it has died, a living worker gives the task back to its queue after 2026-11-21T18:05:12Z "
+                        "(in 6.0 s).");
+}
+
 TEST(the_claim_of_a_dead_process_comes_back)
 {
     facts.place = TASK_IN_CLAIMS;
     facts.process = "host:1:a";
     facts.since = AT(-60);
     facts.lease_end = AT(-5);
-    assert_reason(TASK_RECOVERED,
+    assert_reason(TASK_BEING_RECOVERED,
                   "host:1:a had taken it and is gone: its lease ended 5.0 s ago; a living worker gives it back to its "
-                  "queue, at the latest in 15 s.",
+                  "queue, at the latest in 55 s.",
                   "Nothing.");
-    assert_int_equal(reason.expected.us, AT(15).us);
+    assert_string_equal(task_reason_name(reason.code), "being_recovered");
+    assert_int_equal(reason.expected.us, AT(55).us);
     facts.lease_end = AT(-90);
-    assert_reason(TASK_RECOVERED,
+    assert_reason(TASK_BEING_RECOVERED,
                   "host:1:a had taken it and is gone: its lease ended 90 s ago, and nobody has given it back to its "
                   "queue.",
                   "`holdfast doctor` says what keeps the living workers from that.");
     facts.workers.living = 0;
-    assert_reason(TASK_RECOVERED,
+    assert_reason(TASK_BEING_RECOVERED,
                   "host:1:a had taken it and is gone: its lease ended 90 s ago, and no worker is alive that would give "
                   "it back to its queue.",
                   "Start a worker, or give it back by `holdfast tasks retry j1`.");
@@ -146,6 +170,13 @@ TEST(one_for_later_says_when)
     facts.at = AT(5);
     assert_reason(TASK_SCHEDULED, "It could not have its lock and is tried again in 5.0 s.",
                   "Wait; or `holdfast tasks retry j1` runs it now.");
+    facts.workers.allowed = 1; /* the other one waits */
+    facts.workers.terms = "class Send: one, but two";
+    assert_reason(TASK_TERMS,
+                  "A worker that may not run it now has put it off, and it is tried again in 5.0 s: class Send: one, "
+                  "but two.",
+                  "Give both the same configuration; if the new one is meant, stop the last process with the old one.");
+    facts.workers.allowed = 2;
     facts.place = TASK_IN_RETRY;
     facts.put_off_at.us = 0;
     facts.failures = 2;
@@ -153,6 +184,21 @@ TEST(one_for_later_says_when)
     assert_reason(TASK_RETRY,
                   "It failed 2 times, last with \"E: oops\", and is tried again in 5.0 s (2026-11-21T18:05:11Z).",
                   "Wait; or `holdfast tasks retry j1` runs it now.");
+}
+
+TEST(one_for_later_says_what_is_in_the_way_now_as_well)
+{
+    facts.place = TASK_IN_SCHEDULE;
+    facts.at = AT(3600);
+    facts.workers.of_queue = 0;
+    assert_reason(TASK_SCHEDULED, "It is scheduled for 2026-11-21T19:05:06Z (in 60m). No worker serves its queue mail.",
+                  "Name the queue in `queues` of a worker; `holdfast status` shows which worker serves which.");
+    facts.is_paused = true;
+    facts.place = TASK_IN_RETRY;
+    facts.failures = 1;
+    assert_reason(TASK_RETRY,
+                  "It failed 1 time and is tried again in 60m (2026-11-21T19:05:06Z). Its queue mail is paused.",
+                  "`holdfast resume mail` lets its tasks run.");
 }
 
 TEST(one_that_is_due_and_stays_says_why)
@@ -184,8 +230,12 @@ TEST(one_in_its_queue_says_who_serves_it)
     assert_reason(TASK_QUEUED,
                   "It is number 3 of 7 in the queue mail, which 1 worker serves: all, 10 of 10 threads are busy.",
                   "Wait, or start more workers; `holdfast top` shows what runs.");
+    facts.workers.beat = AT(-9);
+    task_reason_find(&reason, &facts, AT(0));
+    assert_contains(buffer_text(&reason.sentence), "threads are busy; its last heartbeat came 9.0 s ago.");
     facts.line = TASK_LINE_RESOURCE;
     facts.line_name = "acct:7";
+    facts.put_off_at = AT(-10);
     task_reason_find(&reason, &facts, AT(0));
     assert_contains(buffer_text(&reason.sentence),
                     "in the queue mail (its turn for the lock on acct:7 has come), which");
@@ -212,11 +262,33 @@ TEST(the_first_thing_in_the_way_is_told)
                   "Start a worker, or restart one that is quiet: no quiet worker takes tasks again.");
     facts.workers.of_queue = 0;
     assert_reason(TASK_QUEUE_UNSERVED, "No worker serves its queue mail.",
-                  "Name the queue in `queues` of a worker; `holdfast queues` shows who serves which.");
+                  "Name the queue in `queues` of a worker; `holdfast status` shows which worker serves which.");
     facts.workers.living = 0;
     assert_code(TASK_NO_WORKER);
     facts.is_paused = true;
     assert_reason(TASK_PAUSED, "Its queue mail is paused.", "`holdfast resume mail` lets its tasks run.");
+}
+
+TEST(the_worker_that_died_is_named)
+{
+    facts.workers.living = facts.workers.of_queue = 0;
+    facts.workers.dead = "host:1:a";
+    facts.workers.dead_lease_end = AT(-180);
+    facts.workers.dead_beat = AT(-190);
+    task_reason_find(&reason, &facts, AT(0));
+    assert_string_equal(buffer_text(&reason.sentence),
+                        "No worker is alive; the last one of its queue, host:1:a, died: its lease ended 3m ago.");
+    facts.workers.living = 1;
+    facts.workers.dead_lease_end.us = 0; /* its claims were recovered */
+    facts.workers.dead_beat = AT(-50);
+    assert_reason(TASK_QUEUE_UNSERVED,
+                  "No worker serves its queue mail; the last one of its queue, host:1:a, died: its last heartbeat came "
+                  "50 s ago.",
+                  "Start that one again (its log says how it ended), or name the queue in `queues` of another; "
+                  "`holdfast status` shows which worker serves which.");
+    facts.workers.dead_beat.us = 0;
+    task_reason_find(&reason, &facts, AT(0));
+    assert_contains(buffer_text(&reason.sentence), "host:1:a, died.");
 }
 
 TEST(a_class_that_was_met_unserved_says_since_when)
@@ -294,6 +366,30 @@ TEST(a_held_lock_names_its_holder)
     assert_int_equal(reason.expected.us, 0);
     facts.is_paused = true;
     assert_code(TASK_PAUSED); /* that keeps it from its turn, whoever holds the lock */
+}
+
+/* Its worker shows no run yet, so it seems to have a thread for the task. */
+TEST(one_in_its_queue_may_need_a_lock_that_is_held)
+{
+    given_a_line(TASK_LINE_PLACES, "acct:7");
+    given_a_holder(true);
+    facts.place = TASK_IN_QUEUE;
+    facts.put_off_at.us = 0;
+    facts.is_in_line = false;
+    facts.lock.holders = facts.lock.limit = 3;
+    facts.lock.beat = AT(-9);
+    task_reason_find(&reason, &facts, AT(0));
+    assert_string_equal(task_reason_name(reason.code), "limit");
+    assert_contains(buffer_text(&reason.sentence), "all of 3 are taken, one since 2026-11-21T18:05:04Z (2.0 s ago) by "
+                                                   "the task j0 (Send) in host:1:a, whose last heartbeat came 9.0 s "
+                                                   "ago; it is number 3 of 7 in the queue mail.");
+    facts.lock.holders = 2;
+    assert_code(TASK_QUEUED);
+    facts.lock.holders = 3;
+    facts.put_off_at = AT(-10); /* it has waited in line, and its turn has come */
+    assert_code(TASK_QUEUED);
+    facts.workers.allowed = 0;
+    assert_code(TASK_TERMS);
 }
 
 TEST(a_claim_may_wait_for_its_lock)

@@ -116,7 +116,7 @@ static void state_write(struct serve_command *serve, const struct redlock_node_v
     const char *away = node_client_reason(serve->console.client);
     shown.node_count = node_count;
     shown.nodes = views;
-    status_take_locks(&shown.status, views, NULL, shown.node_count);
+    status_votes_take(&shown.status.votes, views, NULL, shown.node_count);
     shown.nodes_reason = reason[0] != '\0' ? reason : NULL;
     if (serve->is_away)
         shown.away = away[0] != '\0' ? away : "no answer in time";

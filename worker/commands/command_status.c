@@ -103,9 +103,9 @@ static void locks_json(const struct status *status, struct json_writer *json)
         return;
     }
     json_open(json, "lock_nodes", '{');
-    json_number(json, "nodes", status->lock_nodes);
-    json_number(json, "vote", status->lock_voters);
-    json_text_or_nothing(json, "reason", status->lock_reason);
+    json_number(json, "nodes", status->votes.nodes);
+    json_number(json, "vote", status->votes.voters);
+    json_text_or_nothing(json, "reason", status->votes.reason);
     json_close(json, '}');
 }
 

@@ -87,7 +87,7 @@ static void facts_write(struct top_command *top, unsigned width, unsigned height
     struct top_facts *facts = &top->facts;
     facts->node_count = top_nodes_copy(top->nodes, views, reason);
     facts->nodes = views;
-    status_take_locks(&facts->status, views, NULL, facts->node_count);
+    status_votes_take(&facts->status.votes, views, NULL, facts->node_count);
     facts->nodes_reason = reason[0] != '\0' ? reason : NULL;
     facts->away = top->is_away ? top->away : NULL;
     facts->old_us = instant_since(top->looked, instant_now()) / NS_PER_US;

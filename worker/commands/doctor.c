@@ -855,7 +855,7 @@ static void group_examine(struct doctor *doctor, const struct node_probe *probes
             views[i] = *redlock_nodes_view(session.nodes, i);
             rate_judge(doctor, &views[i], drift_ppm);
         }
-        status_take_locks(&doctor->status, views, probes, session.options.node_count);
+        status_votes_take(&doctor->status.votes, views, probes, session.options.node_count);
         host_clock_judge(doctor, drift_ppm / 2);
     }
     nodes_session_close(&session);

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/clock.h"
 #include "queue/terms.h"
 #include "worker/commands/console.h"
 #include "worker/commands/process_info.h"
@@ -48,6 +49,11 @@ struct fleet {
 };
 
 enum { FLEET_MAX = 10000 };
+/* A worker sends a heartbeat every five seconds: after so long one is missing. */
+#define FLEET_BEAT_LATE_US (7 * US_PER_S)
+/* Living processes have recovered the claims of one whose lease ended so long ago: they look when they renew their own
+ * leases, and have held those for a while. */
+#define FLEET_RECOVERY_US (60 * US_PER_S)
 
 int fleet_read(struct fleet *fleet, struct console *console); /* console->code */
 void fleet_free(struct fleet *fleet);

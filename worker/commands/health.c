@@ -7,9 +7,6 @@
 #include "base/memory.h"
 #include "worker/print/human.h"
 
-/* Living processes recover the claims of a dead one sooner than this. */
-#define RECOVERY_US (60 * US_PER_S)
-
 /* Of a kind, and of resources, that the line names. */
 enum { NAMED = 3, TEXT_MAX = 1400 };
 
@@ -74,9 +71,9 @@ static void judge_workers(struct health *health, const struct status *status, lo
 
 static void judge_locks(struct health *health, const struct status *status)
 {
-    if (status->lock_nodes > 0 && status->lock_voters <= status->lock_nodes / 2)
+    if (status->votes.nodes > 0 && status->votes.voters <= status->votes.nodes / 2)
         find(health, HEALTH_LOCKS, "%u of %u lock nodes vote: tasks with locks are not started (%s)",
-             status->lock_voters, status->lock_nodes, status->lock_reason);
+             status->votes.voters, status->votes.nodes, status->votes.reason);
 }
 
 static void terms_note(void *context, const struct terms_difference *difference)
@@ -93,7 +90,7 @@ static void judge_claims(struct health *health, const struct status *status, str
     char quoted[LOG_QUOTE_MAX], human[HUMAN_TEXT_MAX];
     for (size_t i = 0; i < status->fleet.count; i++) {
         const struct fleet_process *process = &status->fleet.items[i];
-        if (process->state == FLEET_LOST && process->lease_end.us < now.us - RECOVERY_US)
+        if (process->state == FLEET_LOST && process->lease_end.us < now.us - FLEET_RECOVERY_US)
             find(health, HEALTH_CLAIMS, "the lease of %s ended %s and nobody recovers its claims",
                  log_quote(process->identity, quoted), human_moment(process->lease_end, now, human));
     }
@@ -267,13 +264,13 @@ static void nodes_write(const struct status *status, struct buffer *out)
 {
     if (status->is_lock_unknown)
         buffer_append_text(out, "lock nodes not known (no configuration), ");
-    if (status->lock_nodes == 0)
+    if (status->votes.nodes == 0)
         return;
-    buffer_format(out, "%u of %u lock node%s vote%s", status->lock_voters, status->lock_nodes,
-                  human_plural(status->lock_nodes), status->lock_voters == 1 && status->lock_nodes == 1 ? "s" : "");
-    if (status->lock_voters < status->lock_nodes)
-        buffer_format(out, " (%u more may fail: %s)", status->lock_voters - status->lock_nodes / 2 - 1,
-                      status->lock_reason);
+    buffer_format(out, "%u of %u lock node%s vote%s", status->votes.voters, status->votes.nodes,
+                  human_plural(status->votes.nodes), status->votes.voters == 1 && status->votes.nodes == 1 ? "s" : "");
+    if (status->votes.voters < status->votes.nodes)
+        buffer_format(out, " (%u more may fail: %s)", status->votes.voters - status->votes.nodes / 2 - 1,
+                      status->votes.reason);
     buffer_append_text(out, ", ");
 }
 

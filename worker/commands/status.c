@@ -214,26 +214,26 @@ static void refusal_add(struct buffer *all, struct buffer *former, const char *n
     buffer_clear(why);
 }
 
-void status_take_locks(struct status *status, const struct redlock_node_view *views, const struct node_probe *probes,
-                       size_t count)
+void status_votes_take(struct status_votes *votes, const struct redlock_node_view *views,
+                       const struct node_probe *probes, size_t count)
 {
     size_t reached = 0;
     struct buffer all = {0}, former = {0}, why = {0};
-    status->lock_nodes = (unsigned)count;
-    status->lock_voters = 0;
+    votes->nodes = (unsigned)count;
+    votes->voters = 0;
     for (size_t i = 0; i < count; i++)
         reached += views[i].is_reached;
     for (size_t i = 0; i < count; i++) {
         /* A new client cannot confirm the group without a majority; clients that know the group count these nodes. */
         bool may_vote = views[i].votes || (reached <= count / 2 && views[i].group[0] != '\0');
         if (may_vote && (probes == NULL || node_probe_grants(&probes[i]))) {
-            status->lock_voters++;
+            votes->voters++;
             continue;
         }
         refusal_write(&views[i], probes != NULL ? &probes[i] : NULL, may_vote, &why);
         refusal_add(&all, &former, views[i].name, &why);
     }
-    snprintf(status->lock_reason, sizeof status->lock_reason, "%s", buffer_text(&all));
+    snprintf(votes->reason, sizeof votes->reason, "%s", buffer_text(&all));
     buffer_fini(&all);
     buffer_fini(&former);
     buffer_fini(&why);
@@ -256,10 +256,10 @@ int status_ask_locks(struct status *status, struct console *console, struct top_
         return console_complain(console, "%s", error.text);
     top_nodes_wait(nodes);
     unsigned count = top_nodes_copy(nodes, views, reason);
-    status_take_locks(status, views, probes, count);
+    status_votes_take(&status->votes, views, probes, count);
     if (count == 0) { /* they cannot be looked at at all */
-        status->lock_nodes = (unsigned)config->lock_node_count;
-        snprintf(status->lock_reason, sizeof status->lock_reason, "%s", reason);
+        status->votes.nodes = (unsigned)config->lock_node_count;
+        snprintf(status->votes.reason, sizeof status->votes.reason, "%s", reason);
     }
     return EXIT_CODE_OK;
 }

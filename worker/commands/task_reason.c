@@ -3,12 +3,11 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "worker/commands/fleet.h"
 #include "worker/print/human.h"
 
 /* A scheduler takes due entries twice a second, and at most this later when its process dies. */
 #define OVERDUE_US (30 * US_PER_S)
-/* Living processes give back the claims of a dead one so long after the end of its lease. */
-#define RECOVERY_US (20 * US_PER_S)
 
 static const char *const names[TASK_REASONS] = {[TASK_GONE] = "gone",
                                                 [TASK_UNKNOWN] = "unknown",
@@ -17,7 +16,7 @@ static const char *const names[TASK_REASONS] = {[TASK_GONE] = "gone",
                                                 [TASK_DEAD] = "dead",
                                                 [TASK_RUNS] = "runs",
                                                 [TASK_STARTS] = "starts",
-                                                [TASK_RECOVERED] = "recovered",
+                                                [TASK_BEING_RECOVERED] = "being_recovered",
                                                 [TASK_TWIN] = "twin",
                                                 [TASK_PAUSED] = "paused",
                                                 [TASK_NO_WORKER] = "no_worker",
@@ -92,9 +91,21 @@ static enum task_reason_code of_schedule(const struct task_facts *facts, struct 
 {
     if (facts->line != TASK_LINE_NONE)
         return of_workers(facts, of_line(facts));
-    if (facts->put_off_at.us != 0)
-        return of_workers(facts, lacks_quorum(facts) ? TASK_NO_QUORUM : of_set(facts, TASK_SCHEDULED, now));
-    return of_set(facts, TASK_SCHEDULED, now);
+    if (facts->put_off_at.us == 0)
+        return of_set(facts, TASK_SCHEDULED, now);
+    bool is_refused = facts->workers.allowed < facts->workers.able; /* by one of them, perhaps */
+    enum task_reason_code otherwise = is_refused ? TASK_TERMS : TASK_SCHEDULED;
+    return of_workers(facts, lacks_quorum(facts) ? TASK_NO_QUORUM : of_set(facts, otherwise, now));
+}
+
+/* A worker with a thread for it would park it. One that has waited in line was sent here since its turn has come. */
+static enum task_reason_code of_queue(const struct task_facts *facts)
+{
+    if (lacks_quorum(facts))
+        return TASK_NO_QUORUM;
+    bool has_lock = facts->lock.is_asked && facts->line != TASK_LINE_NONE && facts->put_off_at.us == 0;
+    enum task_reason_code code = has_lock ? of_line(facts) : TASK_QUEUED;
+    return code == TASK_TURN ? TASK_QUEUED : code;
 }
 
 /* A worker asks for its lock, or keeps it ready to hand a lock on to it. */
@@ -117,9 +128,9 @@ static enum task_reason_code code_of(const struct task_facts *facts, struct wall
     case TASK_IN_DEAD:
         return TASK_DEAD;
     case TASK_IN_CLAIMS:
-        return !facts->is_living ? TASK_RECOVERED : facts->since.us != 0 ? TASK_RUNS : of_claim(facts);
+        return !facts->is_living ? TASK_BEING_RECOVERED : facts->since.us != 0 ? TASK_RUNS : of_claim(facts);
     case TASK_IN_QUEUE:
-        return of_workers(facts, lacks_quorum(facts) ? TASK_NO_QUORUM : TASK_QUEUED);
+        return of_workers(facts, of_queue(facts));
     case TASK_IN_RETRY:
         return facts->unserved_at.us != 0 && facts->workers.able == 0 ? TASK_CLASS_UNSERVED
                                                                       : of_set(facts, TASK_RETRY, now);
@@ -176,13 +187,42 @@ static void since_write(const struct wording *words, struct wall_time since)
         buffer_format(words->out, " since %s (%s)", human_date(since, date), moment(words, since, human));
 }
 
+static bool is_late(const struct wording *words, struct wall_time beat)
+{
+    return beat.us != 0 && beat.us + FLEET_BEAT_LATE_US < words->now.us;
+}
+
+/* "its last heartbeat came 3.0 s ago": a process that was killed counts as alive until its lease ends. */
+static void beat_write(const struct wording *words, const char *before, struct wall_time beat)
+{
+    char human[HUMAN_TEXT_MAX];
+    buffer_format(words->out, "%s last heartbeat came %s", before, moment(words, beat, human));
+}
+
+/* Of the process that has claimed it. */
+static void doubt_write(const struct wording *words)
+{
+    const struct task_facts *facts = words->facts;
+    char human[HUMAN_TEXT_MAX], date[HUMAN_TEXT_MAX];
+    if (!is_late(words, facts->beat))
+        return;
+    beat_write(words, "; its", facts->beat);
+    if (facts->lease_end.us != 0)
+        buffer_format(words->out, ": if it has died, a living worker gives the task back to its queue after %s (%s)",
+                      human_date(facts->lease_end, date), moment(words, facts->lease_end, human));
+}
+
 static void process_write(const struct wording *words)
 {
     const struct task_facts *facts = words->facts;
     char quoted[LOG_QUOTE_MAX];
-    if (facts->lock.process != NULL)
-        buffer_format(words->out, " in %s, %s", log_quote(facts->lock.process, quoted),
-                      facts->lock.is_living ? "which is alive" : "whose lease has ended");
+    if (facts->lock.process == NULL)
+        return;
+    buffer_format(words->out, " in %s, ", log_quote(facts->lock.process, quoted));
+    if (facts->lock.is_living && is_late(words, facts->lock.beat))
+        beat_write(words, "whose", facts->lock.beat);
+    else
+        buffer_append_text(words->out, facts->lock.is_living ? "which is alive" : "whose lease has ended");
 }
 
 static void holder_write(const struct wording *words)
@@ -289,7 +329,7 @@ static void twin_write(const struct wording *words)
 static void recovery_write(struct wording *words)
 {
     const struct task_facts *facts = words->facts;
-    struct wall_time by = {facts->lease_end.us + RECOVERY_US};
+    struct wall_time by = {facts->lease_end.us + FLEET_RECOVERY_US};
     char human[HUMAN_TEXT_MAX], ended[HUMAN_TEXT_MAX];
     buffer_format(words->out, "%s had taken it and is gone: its lease ended %s", words->process,
                   moment(words, facts->lease_end, ended));
@@ -323,12 +363,14 @@ static void queued_write(const struct wording *words)
     bool is_full = facts->workers.busy >= facts->workers.threads;
     buffer_append_text(words->out, "It is ");
     position_write(words);
-    if (facts->line != TASK_LINE_NONE && facts->line != TASK_LINE_CLASS)
+    if (facts->put_off_at.us != 0 && facts->line != TASK_LINE_NONE && facts->line != TASK_LINE_CLASS)
         buffer_format(words->out, " (its turn for %s %s has come)", line_kind(facts), words->line);
     buffer_format(words->out, ", which %zu worker%s serve%s: %s%lld of %lld threads %s busy", facts->workers.allowed,
                   human_plural((int64_t)facts->workers.allowed), facts->workers.allowed == 1 ? "s" : "",
                   is_full ? "all, " : "", facts->workers.busy, facts->workers.threads,
                   facts->workers.busy == 1 ? "is" : "are");
+    if (is_late(words, facts->workers.beat))
+        beat_write(words, facts->workers.allowed == 1 ? "; its" : "; their", facts->workers.beat);
 }
 
 static void retry_write(struct wording *words)
@@ -376,6 +418,30 @@ static void ending_write(const struct wording *words, enum task_reason_code code
                       has_error ? log_quote(facts->error, quoted) : "");
 }
 
+static void dead_worker_write(const struct wording *words)
+{
+    const struct task_facts *facts = words->facts;
+    char quoted[LOG_QUOTE_MAX], human[HUMAN_TEXT_MAX];
+    if (facts->workers.dead == NULL)
+        return;
+    buffer_format(words->out, "; the last one of its queue, %s, died", log_quote(facts->workers.dead, quoted));
+    if (facts->workers.dead_lease_end.us != 0)
+        buffer_format(words->out, ": its lease ended %s", moment(words, facts->workers.dead_lease_end, human));
+    else if (facts->workers.dead_beat.us != 0)
+        beat_write(words, ": its", facts->workers.dead_beat);
+}
+
+static void terms_write(const struct wording *words)
+{
+    const struct task_facts *facts = words->facts;
+    char human[HUMAN_TEXT_MAX];
+    if (facts->workers.allowed == 0)
+        buffer_format(words->out, "No worker may run it now: %s", facts->workers.terms);
+    else
+        buffer_format(words->out, "A worker that may not run it now has put it off, and it is tried again %s: %s",
+                      moment(words, facts->at, human), facts->workers.terms);
+}
+
 /* Why nobody takes it. */
 static void workers_write(const struct wording *words, enum task_reason_code code)
 {
@@ -391,9 +457,11 @@ static void workers_write(const struct wording *words, enum task_reason_code cod
         buffer_format(words->out, "Every worker of its queue %s is quiet or stops, and takes no more tasks: %s",
                       words->queue, log_quote(facts->workers.quiet, quoted));
     else if (code == TASK_TERMS)
-        buffer_format(words->out, "No worker may run it now: %s", facts->workers.terms);
+        terms_write(words);
     else
         class_write(words);
+    if (code == TASK_NO_WORKER || code == TASK_QUEUE_UNSERVED)
+        dead_worker_write(words);
 }
 
 /* What it waits for. */
@@ -424,6 +492,15 @@ static void run_write(const struct wording *words)
 {
     buffer_format(words->out, "It runs in %s", words->process);
     since_write(words, words->facts->since);
+    doubt_write(words);
+}
+
+static void start_write(const struct wording *words)
+{
+    bool is_quiet = is_late(words, words->facts->beat);
+    buffer_format(words->out, "%s has %staken it: it starts it, or asks for its lock", words->process,
+                  is_quiet ? "" : "just ");
+    doubt_write(words);
 }
 
 static void overdue_write(const struct wording *words)
@@ -440,8 +517,8 @@ static void sentence_write(struct wording *words, enum task_reason_code code)
     else if (code == TASK_RUNS)
         run_write(words);
     else if (code == TASK_STARTS)
-        buffer_format(words->out, "%s has just taken it: it starts it, or asks for its lock", words->process);
-    else if (code == TASK_RECOVERED)
+        start_write(words);
+    else if (code == TASK_BEING_RECOVERED)
         recovery_write(words);
     else if (code == TASK_TWIN)
         twin_write(words);
@@ -458,6 +535,12 @@ static void sentence_write(struct wording *words, enum task_reason_code code)
     else
         wait_write(words, code);
     buffer_append_text(words->out, ".");
+}
+
+/* What is for later waits until then, and after that for what is in the way now. */
+static enum task_reason_code later_of(const struct task_facts *facts, enum task_reason_code code)
+{
+    return code == TASK_SCHEDULED || code == TASK_RETRY ? of_workers(facts, code) : code;
 }
 
 /* --- what to do --------------------------------------------------------------------------------------------------- */
@@ -481,7 +564,7 @@ static void recovery_advise(const struct wording *words)
     const struct task_facts *facts = words->facts;
     if (facts->workers.living == 0)
         buffer_format(words->out, "Start a worker, or give it back by `holdfast tasks retry %s`.", words->jid);
-    else if (facts->lease_end.us + RECOVERY_US < words->now.us)
+    else if (facts->lease_end.us + FLEET_RECOVERY_US < words->now.us)
         buffer_append_text(words->out, "`holdfast doctor` says what keeps the living workers from that.");
     else
         buffer_append_text(words->out, "Nothing.");
@@ -504,7 +587,6 @@ static const char *const plain_advice[TASK_REASONS] = {
     [TASK_STARTS] = "Nothing. If it stays so for a minute, see the log of that process.",
     [TASK_NO_WORKER] = "Start one (`holdfast work`, `systemctl start holdfast`). One that ends at once says why in the "
                        "last lines of its log.",
-    [TASK_QUEUE_UNSERVED] = "Name the queue in `queues` of a worker; `holdfast queues` shows who serves which.",
     [TASK_CLASS_UNSERVED] = "Deploy a handler of the class to a worker of the queue (`holdfast plugins` shows what a "
                             "worker has), or correct the name that is pushed.",
     [TASK_QUIET] = "Start a worker, or restart one that is quiet: no quiet worker takes tasks again.",
@@ -538,12 +620,17 @@ static void advice_write(const struct wording *words, enum task_reason_code code
         buffer_format(words->out, "When the cause is mended: `holdfast tasks retry %s`.", words->jid);
     else if (code == TASK_RUNS)
         buffer_format(words->out, "Nothing. `holdfast cancel %s` stops it.", words->jid);
-    else if (code == TASK_RECOVERED)
+    else if (code == TASK_BEING_RECOVERED)
         recovery_advise(words);
     else if (code == TASK_TWIN)
         twin_advise(words);
     else if (code == TASK_PAUSED)
         buffer_format(words->out, "`holdfast resume %s` lets its tasks run.", words->queue);
+    else if (code == TASK_QUEUE_UNSERVED)
+        buffer_format(words->out, "%s; `holdfast status` shows which worker serves which.",
+                      words->facts->workers.dead != NULL
+                          ? "Start that one again (its log says how it ended), or name the queue in `queues` of another"
+                          : "Name the queue in `queues` of a worker");
     else if (code == TASK_QUEUED)
         queued_advise(words);
     else if (code == TASK_SCHEDULED || code == TASK_RETRY)
@@ -583,7 +670,12 @@ void task_reason_find(struct task_reason *reason, const struct task_facts *facts
     log_quote(facts->process, words.process);
     log_quote(facts->line_name, words.line);
     reason->code = code_of(facts, now);
+    enum task_reason_code later = later_of(facts, reason->code);
     sentence_write(&words, reason->code);
+    if (later != reason->code) {
+        buffer_append_text(words.out, " ");
+        sentence_write(&words, later);
+    }
     bool is_to_end = facts->is_cancelled && reason->code != TASK_DEAD;
     if (is_to_end)
         buffer_append_text(words.out, reason->code == TASK_RUNS
@@ -593,7 +685,7 @@ void task_reason_find(struct task_reason *reason, const struct task_facts *facts
     if (is_to_end)
         buffer_append_text(words.out, "Nothing.");
     else
-        advice_write(&words, reason->code);
+        advice_write(&words, later);
     (void)buffer_text(&reason->advice);
     if (facts->is_local)
         local_add(&reason->advice);

@@ -22,9 +22,9 @@ enum task_reason_code {
     TASK_DONE,
     TASK_DEAD,
     TASK_RUNS,
-    TASK_STARTS,    /* a process has it, and does not show a run */
-    TASK_RECOVERED, /* a dead process has it */
-    TASK_TWIN,      /* another run of the same jid goes on */
+    TASK_STARTS,          /* a process has it, and does not show a run */
+    TASK_BEING_RECOVERED, /* a dead process has it */
+    TASK_TWIN,            /* another run of the same jid goes on */
     TASK_PAUSED,
     TASK_NO_WORKER,
     TASK_QUEUE_UNSERVED,
@@ -70,7 +70,7 @@ struct task_facts {
     /* Of a claim. */
     const char *process;
     bool is_living;
-    struct wall_time lease_end, since; /* when it began to run */
+    struct wall_time beat, lease_end, since; /* its last heartbeat; when the task began to run */
     /* Another claim with its jid, which runs. */
     const char *twin;
     /* Who could run it. */
@@ -80,8 +80,11 @@ struct task_facts {
         const char *quiet;                             /* one that is not awake */
         const char *elsewhere;                         /* one that has its class, and not its queue */
         const char *terms;                             /* why one is not allowed, in a sentence */
+        struct wall_time beat;                         /* the last of those allowed */
+        const char *dead;                              /* the last one of its queue that died */
+        struct wall_time dead_lease_end, dead_beat;
     } workers;
-    /* In which line it waits. */
+    /* In which line it waits; in its queue or as a claim: it would, if its lock is held. */
     enum task_line line;
     const char *line_name;
     long long ahead, waiting;
@@ -98,7 +101,7 @@ struct task_facts {
         bool is_ours;      /* a worker's; then also what follows */
         const char *jid, *class_name, *process;
         bool is_living;
-        struct wall_time since;
+        struct wall_time beat, since;
         int64_t remaining_us; /* until it expires if nobody extends it */
         int64_t hold_us;      /* for how long such locks are held, on average */
     } lock;

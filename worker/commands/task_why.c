@@ -8,6 +8,7 @@
 #include "queue/run_counts.h"
 #include "queue/task_result.h"
 #include "worker/commands/process_info.h"
+#include "worker/locks/resource_template.h"
 #include "worker/presence/lock_metrics.h"
 
 /* So many entries of a place are looked at for a second task with the jid, and so many places in line before it. */
@@ -41,6 +42,29 @@ static void terms_note(void *context, const struct terms_difference *difference)
         buffer_append_text(terms, difference->sentence);
 }
 
+static bool names_queue(const struct fleet_process *process, const char *queue)
+{
+    for (size_t i = 0; i < process->info.queue_count; i++)
+        if (strcmp(process->info.queues[i], queue) == 0)
+            return true;
+    return false;
+}
+
+/* Once its claims are recovered, only its last heartbeat is left, for a minute. */
+static void dead_note(struct task_facts *facts, const struct fleet_process *process)
+{
+    struct wall_time end = process->state == FLEET_LOST ? process->lease_end : (struct wall_time){0};
+    struct wall_time last = {end.us != 0 ? end.us : process->beat.us};
+    struct wall_time former = facts->workers.dead_lease_end;
+    if (former.us == 0)
+        former = facts->workers.dead_beat;
+    if (!names_queue(process, facts->queue) || (facts->workers.dead != NULL && last.us <= former.us))
+        return;
+    facts->workers.dead = process->identity;
+    facts->workers.dead_lease_end = end;
+    facts->workers.dead_beat = process->beat;
+}
+
 static void worker_count(struct task_facts *facts, const struct fleet_process *process, const char *item)
 {
     bool is_able = may_serve_class(process, facts->class_name);
@@ -62,6 +86,8 @@ static void worker_count(struct task_facts *facts, const struct fleet_process *p
     facts->workers.allowed++;
     facts->workers.threads += process->concurrency;
     facts->workers.busy += process->busy;
+    if (facts->workers.beat.us < process->beat.us)
+        facts->workers.beat = process->beat;
 }
 
 static void workers_read(struct task_why *why)
@@ -78,6 +104,8 @@ static void workers_read(struct task_why *why)
         const struct fleet_process *process = &why->fleet.items[i];
         if (process->state == FLEET_ALIVE || process->state == FLEET_FOREIGN)
             worker_count(facts, process, buffer_text(&item));
+        else if (process->state == FLEET_LOST || process->state == FLEET_RECOVERED)
+            dead_note(facts, process);
     }
     buffer_fini(&item);
     buffer_clear(&why->terms);
@@ -89,6 +117,13 @@ static void workers_read(struct task_why *why)
 }
 
 /* --- the task ----------------------------------------------------------------------------------------------------- */
+
+static void needs_clear(struct task_why *why)
+{
+    for (unsigned i = 0; i < why->need_count; i++)
+        buffer_fini(&why->needs[i]);
+    why->need_count = 0;
+}
 
 static void line_take(struct task_facts *facts, const char *line)
 {
@@ -103,6 +138,44 @@ static void line_take(struct task_facts *facts, const char *line)
         }
 }
 
+static void need_add(struct task_why *why, const char *resource)
+{
+    if (why->need_count < ENVELOPE_RESOURCES_MAX)
+        buffer_append(&why->needs[why->need_count++], resource, strlen(resource));
+}
+
+/* Appends what a template of the configuration makes of its arguments; those of its handler are not known. */
+static void need_make(struct task_why *why, const char *text)
+{
+    struct resource_template template;
+    struct buffer name = {0};
+    if (!resource_template_parse(&template, text, NULL))
+        return;
+    if (resource_template_fill(&template, why->view.envelope.args, &name, NULL))
+        need_add(why, buffer_text(&name));
+    resource_template_fini(&template);
+    buffer_fini(&name);
+}
+
+/* What it locks when it is its turn. */
+static void needs_take(struct task_why *why)
+{
+    struct task_facts *facts = &why->facts;
+    const struct envelope *envelope = &why->view.envelope;
+    const struct config_class *entry = config_class_find(why->console->config, envelope->class_name);
+    if (entry != NULL && (entry->lock == CONFIG_LOCK_NONE || entry->mode == CONFIG_MODE_NONE))
+        return;
+    for (unsigned i = 0; i < envelope->resource_count; i++)
+        need_add(why, envelope->resources[i]);
+    for (size_t i = 0; entry != NULL && envelope->resource_count == 0 && i < entry->resource.count; i++)
+        need_make(why, entry->resource.items[i]);
+    if (why->need_count == 0)
+        return;
+    facts->locks = true;
+    facts->line = entry != NULL && entry->limit > 1 ? TASK_LINE_PLACES : TASK_LINE_RESOURCE;
+    facts->line_name = buffer_text(&why->needs[0]);
+}
+
 static void record_take(struct task_why *why, const struct task_entry *entry)
 {
     struct task_facts *facts = &why->facts;
@@ -110,6 +183,7 @@ static void record_take(struct task_why *why, const struct task_entry *entry)
     bool is_set = task_place_is_set(entry->place);
     task_view_read(&why->view, entry->task.bytes, entry->task.length);
     buffer_clear(&why->error);
+    needs_clear(why);
     if (is_set)
         facts->at = wall_read(entry->score);
     facts->queue = entry->queue != NULL ? entry->queue : "default";
@@ -130,10 +204,8 @@ static void record_take(struct task_why *why, const struct task_entry *entry)
     facts->locks = envelope->resource_count > 0 || envelope->parked_at.us != 0;
     if (entry->place != TASK_IN_RETRY && entry->place != TASK_IN_DEAD)
         line_take(facts, envelope->line);
-    if (entry->place == TASK_IN_CLAIMS && facts->line == TASK_LINE_NONE && envelope->resource_count > 0) {
-        facts->line = TASK_LINE_RESOURCE;
-        facts->line_name = envelope->resources[0];
-    }
+    if (facts->line == TASK_LINE_NONE && (entry->place == TASK_IN_CLAIMS || entry->place == TASK_IN_QUEUE))
+        needs_take(why);
 }
 
 enum { LENGTH, PAUSED, RANK, WAITING, RUN };
@@ -169,8 +241,10 @@ static void lease_read(struct task_why *why)
 {
     const struct fleet_process *process =
         why->facts.process != NULL ? fleet_find(&why->fleet, why->facts.process) : NULL;
-    if (process != NULL)
-        why->facts.lease_end = process->lease_end;
+    if (process == NULL)
+        return;
+    why->facts.lease_end = process->lease_end;
+    why->facts.beat = process->beat;
 }
 
 /* Who has or had the lock keeps its place until it ends, so it is no one ahead; nor is who vanished. */
@@ -258,6 +332,9 @@ static void holder_take(struct task_why *why)
     facts->lock.process = runner->identity;
     facts->lock.is_living = runner->is_living;
     facts->lock.since = runner->since;
+    const struct fleet_process *process = runner->identity != NULL ? fleet_find(&why->fleet, runner->identity) : NULL;
+    if (process != NULL)
+        facts->lock.beat = process->beat;
 }
 
 /* As `status` counts them. */
@@ -265,23 +342,20 @@ static void votes_take(struct task_why *why)
 {
     struct redlock_group_view group = redlock_nodes_group(why->lock.session.nodes);
     struct redlock_node_view views[REDLOCK_NODES_MAX];
-    struct status status;
     for (unsigned i = 0; i < group.nodes; i++)
         views[i] = *redlock_nodes_view(why->lock.session.nodes, i);
-    status_take_locks(&status, views, NULL, group.nodes);
+    status_votes_take(&why->votes, views, NULL, group.nodes);
     why->facts.lock.nodes = group.nodes;
     why->facts.lock.quorum = group.quorum;
-    why->facts.lock.voters = status.lock_voters;
-    snprintf(why->trouble, sizeof why->trouble, "%s", status.lock_reason);
-    why->facts.lock.trouble = log_defuse(why->trouble);
+    why->facts.lock.voters = why->votes.voters;
+    why->facts.lock.trouble = log_defuse(why->votes.reason);
 }
 
-/* A claim waits for any of its resources; its record names the one that was refused last. */
+/* Any of its resources may be in the way; the record of a claim names the one that was refused last. */
 static void taken_find(struct task_why *why)
 {
-    const struct envelope *envelope = &why->view.envelope;
-    for (unsigned i = 0; i < envelope->resource_count && why->lock.state == LOCK_IS_FREE; i++) {
-        why->facts.line_name = envelope->resources[i];
+    for (unsigned i = 0; i < why->need_count && why->lock.state == LOCK_IS_FREE; i++) {
+        why->facts.line_name = buffer_text(&why->needs[i]);
         lock_view_look_at(&why->lock, why->facts.line_name);
     }
 }
@@ -302,8 +376,7 @@ static void lock_read(struct task_why *why)
     if (!why->has_lock)
         return;
     lock_view_look_at(view, facts->line != TASK_LINE_NONE ? facts->line_name : "holdfast");
-    if (facts->place == TASK_IN_CLAIMS)
-        taken_find(why);
+    taken_find(why);
     facts->lock.state = view->state;
     facts->lock.blocked = view->blocked;
     holder_take(why);
@@ -352,7 +425,7 @@ static void entry_read(struct task_why *why, const struct task_entry *entry)
     cancel_read(why);
     bool is_parked = entry->place == TASK_IN_SCHEDULE && facts->put_off_at.us != 0;
     bool may_ask = entry->place == TASK_IN_CLAIMS && facts->is_living && facts->since.us == 0 && facts->locks;
-    /* Without a majority of the lock nodes nobody claims. */
+    /* Without a majority of the lock nodes nobody claims; and it would wait for a lock that is held. */
     bool is_left =
         entry->place == TASK_IN_QUEUE && facts->workers.allowed > 0 && facts->workers.busy < facts->workers.threads;
     if (facts->line != TASK_LINE_CLASS && (is_parked || may_ask || is_left))
@@ -424,4 +497,5 @@ void task_why_end(struct task_why *why)
     buffer_fini(&why->error);
     buffer_fini(&why->terms);
     buffer_fini(&why->owner);
+    needs_clear(why);
 }

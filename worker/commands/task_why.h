@@ -28,8 +28,11 @@ struct task_why {
     struct lock_view lock;
     struct wall_time fleet_at; /* when it was read */
     bool knows_lock, has_lock;
-    char jid[TASK_ID_MAX], trouble[1200];
+    struct status_votes votes;
+    char jid[TASK_ID_MAX];
     struct buffer error, terms, owner;
+    struct buffer needs[ENVELOPE_RESOURCES_MAX]; /* what it locks, as far as is known */
+    unsigned need_count;
 };
 
 int task_why_look(struct task_why *why, const char *jid, const struct task_entry *entry,
