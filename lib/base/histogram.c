@@ -110,3 +110,38 @@ void histogram_spread(const struct histogram *histogram, const int64_t *bounds_u
         counts[bound] += histogram->counts[step];
     }
 }
+
+/* --- coarse steps ------------------------------------------------------------------------------------------------- */
+
+enum { STEPS_TOGETHER = HISTOGRAM_STEPS / HISTOGRAM_COARSE_STEPS };
+
+void histogram_fold(const struct histogram *histogram, uint64_t counts[HISTOGRAM_COARSE_STEPS])
+{
+    for (size_t step = 0; step < HISTOGRAM_STEPS; step++)
+        counts[step / STEPS_TOGETHER] += histogram->counts[step];
+}
+
+static void step_restore(struct histogram *histogram, size_t step, uint64_t count)
+{
+    uint64_t top = step_top(step), below = step > 0 ? step_top(step - 1) : 0;
+    histogram->counts[step] += count;
+    histogram->count += count;
+    histogram->sum_us += count * (below + (top - below + 1) / 2);
+    if (count > 0 && top > histogram->max_us)
+        histogram->max_us = top;
+}
+
+void histogram_restore(struct histogram *histogram, size_t coarse_step, uint64_t count)
+{
+    invariant(coarse_step < HISTOGRAM_COARSE_STEPS);
+    uint64_t rest = count % STEPS_TOGETHER; /* is in the upper ones */
+    for (size_t i = 0; i < STEPS_TOGETHER; i++)
+        step_restore(histogram, coarse_step * STEPS_TOGETHER + i,
+                     count / STEPS_TOGETHER + (STEPS_TOGETHER - i <= rest ? 1 : 0));
+}
+
+int64_t histogram_coarse_end(size_t coarse_step)
+{
+    invariant(coarse_step < HISTOGRAM_COARSE_STEPS);
+    return (int64_t)step_top((coarse_step + 1) * STEPS_TOGETHER - 1) + 1;
+}

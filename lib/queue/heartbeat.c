@@ -12,7 +12,6 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "queue/run_counts.h"
-#include "queue/run_durations.h"
 #include "queue/scripts.h"
 
 #define INTERVAL_NS   (5 * NS_PER_S)
@@ -21,7 +20,7 @@
 #define COMPLAIN_NS   (60 * NS_PER_S)
 
 /* The script's keys and arguments before the repeated ones. */
-enum { KEYS_FIXED = 16, ARGUMENTS_FIXED = 20 };
+enum { KEYS_FIXED = 15, ARGUMENTS_FIXED = 18 };
 
 struct batch {
     bool is_open; /* sent, or about to be, and not answered */
@@ -29,9 +28,8 @@ struct batch {
     uint64_t number;
     uint64_t processed, failed;
     struct wall_time at; /* the minute and the day that it counts for */
-    unsigned classes, timed, names;
+    unsigned classes, names;
     struct buffer keys, arguments; /* of its classes */
-    struct buffer times;           /* of the classes that are timed */
     struct buffer taken;           /* of its names */
 };
 
@@ -40,7 +38,6 @@ struct heartbeat {
     struct heartbeat_options options;
     char *identity;
     struct run_counts *run_counts;
-    struct run_durations *run_durations;
     uint64_t processed, failed; /* since the last batch was made */
     struct batch batch;
     struct redis_call call, forget;
@@ -73,8 +70,6 @@ static void batch_make(struct heartbeat *heartbeat)
     buffer_clear(&batch->arguments);
     batch->classes =
         run_counts_take(heartbeat->run_counts, heartbeat->options.keys, batch->at, &batch->keys, &batch->arguments);
-    buffer_clear(&batch->times);
-    batch->timed = run_durations_take(heartbeat->run_durations, batch->at, &batch->times);
     buffer_clear(&batch->taken);
     if (heartbeat->options.take != NULL)
         batch->names = heartbeat->options.take(heartbeat->options.context, batch->at, &batch->taken);
@@ -93,8 +88,7 @@ static void keys_encode(struct heartbeat *heartbeat, struct buffer *out)
     queue_keys_request_period(keys, QUEUE_MINUTE_7, batch->at, out);
     queue_keys_request_period(keys, QUEUE_MINUTE_8, batch->at, out);
     queue_keys_request_period(keys, QUEUE_TEN_MINUTES_8, batch->at, out);
-    queue_keys_request_our_day(keys, "locks", batch->at, out);
-    queue_keys_request_our_day(keys, "runtimes", batch->at, out);
+    queue_keys_request_locks(keys, batch->at, out);
     buffer_append(out, batch->keys.bytes, batch->keys.length);
 }
 
@@ -132,7 +126,7 @@ static void beat_encode(struct heartbeat *heartbeat, const struct heartbeat_fact
     buffer_clear(out);
     redis_request_script(out, &queue_script_heartbeat, KEYS_FIXED + 2 * (size_t)batch->classes,
                          ARGUMENTS_FIXED + 2 * facts->run_count + RUN_COUNTS_ARGUMENTS * (size_t)batch->classes +
-                             2 * ((size_t)batch->timed + batch->names));
+                             2 * (size_t)batch->names);
     keys_encode(heartbeat, out);
     redis_request_text(out, heartbeat->identity);
     redis_request_integer(out, (int64_t)batch->number);
@@ -151,12 +145,9 @@ static void beat_encode(struct heartbeat *heartbeat, const struct heartbeat_fact
     redis_request_integer(out, batch->classes);
     redis_request_integer(out, HEARTBEAT_FIELDS_MAX);
     redis_request_text(out, heartbeat->options.others);
-    redis_request_integer(out, batch->timed);
-    redis_request_text(out, RUN_DURATIONS_OTHERS_NAME);
     classes_encode(heartbeat, facts, out);
     runs_encode(heartbeat, facts, out);
     buffer_append(out, batch->arguments.bytes, batch->arguments.length);
-    buffer_append(out, batch->times.bytes, batch->times.length);
     buffer_append(out, batch->taken.bytes, batch->taken.length);
 }
 
@@ -318,8 +309,6 @@ void heartbeat_count(struct heartbeat *heartbeat, const char *class_name, bool f
     heartbeat->processed++;
     heartbeat->failed += failed;
     run_counts_count(heartbeat->run_counts, class_name, failed, duration_ns);
-    if (!failed)
-        run_durations_count(heartbeat->run_durations, class_name, duration_ns);
 }
 
 void heartbeat_soon(struct heartbeat *heartbeat)
@@ -350,7 +339,6 @@ struct heartbeat *heartbeat_create(struct loop *loop, const struct heartbeat_opt
         heartbeat->options.others = "";
     heartbeat->identity = memory_text(options->identity);
     heartbeat->run_counts = run_counts_create();
-    heartbeat->run_durations = run_durations_create();
     heartbeat->call.done = pinged;
     heartbeat->forget.done = forgotten;
     loop_timer_init(&heartbeat->timer, timer_fire);
@@ -364,10 +352,8 @@ void heartbeat_destroy(struct heartbeat *heartbeat)
     redis_call_cancel(&heartbeat->call);
     redis_call_cancel(&heartbeat->forget);
     run_counts_destroy(heartbeat->run_counts);
-    run_durations_destroy(heartbeat->run_durations);
     buffer_fini(&heartbeat->batch.keys);
     buffer_fini(&heartbeat->batch.arguments);
-    buffer_fini(&heartbeat->batch.times);
     buffer_fini(&heartbeat->batch.taken);
     buffer_fini(&heartbeat->request);
     buffer_fini(&heartbeat->text);

@@ -15,9 +15,8 @@
  * heartbeat. The node may be unreachable for any time: memory is bounded (run_counts.h), and nothing is lost. Runs
  * count for the minute and the day in which they are written, as in Sidekiq.
  *
- * Durations of successful runs are also kept in fine steps by class (run_durations.h), in one hash a day. Counts of
- * other layers (what became of locks) are added once as well, by name, to one hash a day (docs/data-model.md,
- * hf:2:locks).
+ * Counts of other layers (what became of locks) are added once as well, by name, to one hash a day
+ * (docs/data-model.md, hf:2:locks).
  *
  * The size of a heartbeat is bounded: a task of more than a few KiB is shown without its arguments, and when all tasks
  * together are large, the remaining ones are shown by class, queue and jid only.

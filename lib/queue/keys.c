@@ -186,12 +186,11 @@ void queue_keys_request_histogram(const struct queue_keys *keys, enum queue_peri
     request_name(&name, out);
 }
 
-void queue_keys_request_our_day(const struct queue_keys *keys, const char *what, struct wall_time time,
-                                struct buffer *out)
+void queue_keys_request_locks(const struct queue_keys *keys, struct wall_time time, struct buffer *out)
 {
     struct tm at = time_parts(time);
     struct buffer name = {0};
-    buffer_format(&name, "%s" QUEUE_SCHEME "%s:%04d%02d%02d", keys->space, what, at.tm_year + 1900, at.tm_mon + 1,
+    buffer_format(&name, "%s" QUEUE_SCHEME "locks:%04d%02d%02d", keys->space, at.tm_year + 1900, at.tm_mon + 1,
                   at.tm_mday);
     request_name(&name, out);
 }

@@ -77,9 +77,8 @@ void queue_keys_request_period(const struct queue_keys *keys, enum queue_period 
 void queue_keys_request_histogram(const struct queue_keys *keys, enum queue_period period, const char *class_name,
                                   struct wall_time time, struct buffer *out);
 
-/* Our own key for a day: "locks", the outcomes of locks (hf:2:locks:20261121), or "runtimes", the durations of runs. */
-void queue_keys_request_our_day(const struct queue_keys *keys, const char *what, struct wall_time time,
-                                struct buffer *out);
+/* What became of locks on a day: hf:2:locks:20261121. */
+void queue_keys_request_locks(const struct queue_keys *keys, struct wall_time time, struct buffer *out);
 
 /* A queue's name: 1 to 128 printable bytes without blanks, not beginning with "hf:". */
 bool queue_name_is_sound(const char *name);

@@ -21,9 +21,9 @@ static void given_counts(int days_ago)
     given_count(days_ago, "transfer|acct:|handed_over", 50);
     given_count(days_ago, "transfer|acct:|lost", 2);
     given_count(days_ago, "transfer|acct:|fenced_off", 1);
-    given_count(days_ago, "transfer|acct:|wait.0", 98);
-    given_count(days_ago, "transfer|acct:|wait.14", 2);
-    given_count(days_ago, "transfer|acct:|hold.25", 3);
+    given_count(days_ago, "transfer|acct:|wait.40", 98);
+    given_count(days_ago, "transfer|acct:|wait.72", 2);
+    given_count(days_ago, "transfer|acct:|hold.127", 3);
     given_count(days_ago, "render|key:|acquired", 5);
     given_count(days_ago, "render|key:|skipped", 500);
 }
@@ -42,17 +42,17 @@ TEST(counts_are_told_by_class_and_kind)
     assert_contains(result.out, "\"days\":2,\"locks\":[{\"class\":\"render\",\"prefix\":\"key:\",\"acquired\":5,"
                                 "\"waited\":0,\"parked\":0,\"handed_over\":0,\"skipped\":500,\"lost\":0,"
                                 "\"fenced_off\":0,\"wait\":{\"count\":0,\"p50_below\":null,\"p99_below\":null,"
-                                "\"buckets\":[0,");
+                                "\"steps\":[0,");
     assert_contains(result.out, "{\"class\":\"transfer\",\"prefix\":\"acct:\",\"acquired\":1000,\"waited\":70,"
                                 "\"parked\":60,\"handed_over\":50,\"skipped\":0,\"lost\":2,\"fenced_off\":1,"
-                                "\"wait\":{\"count\":100,\"p50_below\":0.02,\"p99_below\":5.75,\"buckets\":[98,");
-    assert_contains(result.out, "\"hold\":{\"count\":3,\"p50_below\":null,\"p99_below\":null,");
+                                "\"wait\":{\"count\":100,\"p50_below\":0.02048,\"p99_below\":5.24288,\"steps\":[0,");
+    assert_contains(result.out, "\"hold\":{\"count\":3,\"p50_below\":68719.476736,\"p99_below\":68719.476736,");
     assert_contains(result.out, "],\"waiting\":[],\"waiting_cut\":false}\n");
     admin_good("contention", "--days", "2");
     assert_contains(result.out, "CLASS     RESOURCES  ACQUIRED  WAITED  PARKED  HANDED  SKIPPED  LOST  FENCED  ");
     assert_contains(result.out, "\nrender    key:              5       0       0       0      500     0       0  ");
-    assert_contains(result.out, "   <20 ms   <5.75 s   >=335 s   >=335 s\n");
-    assert_contains(result.out, "bounds of the bucket");
+    assert_contains(result.out, " <20.5 ms   <5.24 s      <19h      <19h\n");
+    assert_contains(result.out, "are upper bounds");
     assert_contains(result.out, "\nno task waits\n");
     assert_lacks(result.out, "\x1b");
     admin_good("contention", "--days", "2", "--class", "transfer");

@@ -284,16 +284,16 @@ TEST(of_a_fleet_that_works_it_counts_and_plays_what_comes_and_the_fleet_runs_eac
     is_well = true;
 }
 
-/* Its classes hold as long as their runs took, by the fleet's own histograms; others as --hold says. */
-TEST(holds_are_as_long_as_the_runs_of_the_fleet_were)
+/* Its classes hold as long as the fleet has counted that their locks were held; others as --hold says. */
+TEST(holds_are_as_long_as_those_of_the_fleet_were)
 {
-    enum { BUCKET = 71 }; /* of four in each octave: 229 to 262 ms */
+    enum { STEP = 55 }; /* of four in each octave: 229 to 262 ms */
     time_t now = time(NULL);
     struct tm day;
     fleet_stop_with_work();
     gmtime_r(&now, &day);
-    free(fleet_ask(&fleet, "HSET hf:2:runtimes:%04d%02d%02d guarded|%d 1000", day.tm_year + 1900, day.tm_mon + 1,
-                   day.tm_mday, BUCKET));
+    free(fleet_ask(&fleet, "HSET hf:2:locks:%04d%02d%02d 'guarded|acct:|hold.%d' 1000", day.tm_year + 1900,
+                   day.tm_mon + 1, day.tm_mday, STEP));
     struct program program = shadow_start("2s");
     struct program_result result = program_wait(&program);
     assert_well(&result);

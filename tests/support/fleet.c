@@ -364,11 +364,11 @@ void fleet_push_many(struct fleet *fleet, const char *class_name, unsigned count
 
 unsigned fleet_keys(struct fleet *fleet)
 {
-    return (unsigned)fleet_number(
-        fleet, "EVAL \"local count = 0 for _, key in ipairs(redis.call('KEYS', '*')) do if not "
-               "(key:find('^stat:') or key:find('^[jh]|') or key:find('-%%d%%d%%-%%d%%d:%%d+$') or "
-               "key:find('^hf:2:locks:') or key:find('^hf:2:runtimes:') or key == 'hf:2:walked') then "
-               "count = count + 1 end end return count\" 0");
+    return (unsigned)fleet_number(fleet,
+                                  "EVAL \"local count = 0 for _, key in ipairs(redis.call('KEYS', '*')) do if not "
+                                  "(key:find('^stat:') or key:find('^[jh]|') or key:find('-%%d%%d%%-%%d%%d:%%d+$') or "
+                                  "key:find('^hf:2:locks:') or key == 'hf:2:walked') then "
+                                  "count = count + 1 end end return count\" 0");
 }
 
 void fleet_assert_due(struct fleet *fleet, const char *set, struct wall_time since, double least_s, double most_s)

@@ -77,6 +77,45 @@ TEST(quantiles_split_the_records_where_they_should)
     assert_int_equal(histogram_quantile(&histogram, 7), 20);
 }
 
+/* B = 4 * o + q, with q from 0 to 3, begins at (4 + q) * 2^(o + 2); the first four are 8 us each. */
+TEST(a_coarse_step_is_a_quarter_of_an_octave)
+{
+    for (size_t i = 0; i < HISTOGRAM_COARSE_STEPS; i++) {
+        static struct histogram histogram, empty;
+        uint64_t counts[HISTOGRAM_COARSE_STEPS] = {0};
+        int64_t end = histogram_coarse_end(i);
+        size_t next = i + 1;
+        assert_int_equal(end, next < 4 ? (int64_t)(8 * next) : (int64_t)(4 + next % 4) << (next / 4 + 2));
+        histogram = empty;
+        histogram_record(&histogram, end - 1);
+        histogram_fold(&histogram, counts);
+        assert_int_equal(counts[i], 1);
+        if (next < HISTOGRAM_COARSE_STEPS)
+            histogram_record(&histogram, end);
+        histogram_fold(&histogram, counts);
+        assert_int_equal(counts[i], 2); /* it adds */
+        if (next < HISTOGRAM_COARSE_STEPS)
+            assert_int_equal(counts[next], 1);
+    }
+}
+
+TEST(what_was_folded_is_restored_evenly)
+{
+    static struct histogram histogram;
+    uint64_t counts[HISTOGRAM_COARSE_STEPS] = {0};
+    histogram_restore(&histogram, 40, 8000); /* 16384 to 20479 us */
+    assert_int_equal(histogram.count, 8000);
+    assert_int_equal(histogram_quantile(&histogram, 0.25), 17407);
+    assert_int_equal(histogram_quantile(&histogram, 1), 20479);
+    assert_in_range(histogram.sum_us / histogram.count, 18400, 18450);
+    histogram_restore(&histogram, 40, 3);
+    histogram_restore(&histogram, 0, 1);
+    histogram_fold(&histogram, counts);
+    assert_int_equal(counts[40], 8003);
+    assert_int_equal(counts[0], 1);
+    assert_int_equal(histogram.counts[7], 1); /* what is left over is in the upper ones */
+}
+
 TEST(merging_is_recording_both)
 {
     static struct histogram a, b, both;

@@ -1,7 +1,9 @@
 /* Counts of locks as the node keeps them: folded by class and kind, sorted, and what is read off their histograms. */
 #include "tests/support/test.h"
 
-#include "worker/commands/lock_counts.h"
+#include <limits.h>
+
+#include "worker/presence/lock_counts.h"
 
 static void add(struct lock_counts *counts, const char *field, long long number)
 {
@@ -26,8 +28,8 @@ TEST(fields_of_all_days_are_folded_by_class_and_prefix)
     assert_string_equal(row->prefix, "x:");
     assert_int_equal(row->events[LOCK_EVENT_ACQUIRED], 45);
     assert_int_equal(row->events[LOCK_EVENT_PARKED], 1);
-    assert_int_equal(row->wait.buckets[3], 8);
-    assert_int_equal(row->hold.buckets[25], 1);
+    assert_int_equal(row->wait.steps[3], 8);
+    assert_int_equal(row->hold.steps[25], 1);
     assert_string_equal(counts.rows[1].class_name, "a"); /* nobody was in anybody's way: by locks */
     assert_string_equal(counts.rows[2].prefix, "");
     assert_int_equal(counts.rows[2].events[LOCK_EVENT_FENCED_OFF], 7);
@@ -60,9 +62,11 @@ TEST(what_is_no_field_of_ours_is_passed_over)
     lock_counts_add(&counts, "a\0|x:|acquired", 14, 1);
     lock_counts_fold(&counts);
     assert_int_equal(counts.row_count, 0);
-    add(&counts, "a|x:|wait.26", 1);
+    add(&counts, "a|x:|wait.128", 1);
     add(&counts, "a|x:|wait.-1", 1);
     add(&counts, "a|x:|hold.1x", 1);
+    add(&counts, "a|x:|hold.1", -1);
+    add(&counts, "a|x:|hold.1", LLONG_MAX);
     add(&counts, "a|x:|later", 1);
     lock_counts_fold(&counts);
     assert_int_equal(counts.row_count, 1);
@@ -70,13 +74,13 @@ TEST(what_is_no_field_of_ours_is_passed_over)
     lock_counts_free(&counts);
 }
 
-TEST(quantiles_are_the_buckets_in_which_they_lie)
+TEST(quantiles_are_the_steps_in_which_they_lie)
 {
     struct lock_histogram histogram = {{0}};
     assert_int_equal(lock_histogram_quantile(&histogram, 0.5), -1);
-    histogram.buckets[4] = 98;
-    histogram.buckets[7] = 1;
-    histogram.buckets[25] = 1;
+    histogram.steps[4] = 98;
+    histogram.steps[7] = 1;
+    histogram.steps[25] = 1;
     assert_int_equal(lock_histogram_total(&histogram), 100);
     assert_int_equal(lock_histogram_quantile(&histogram, 0), 4);
     assert_int_equal(lock_histogram_quantile(&histogram, 0.5), 4);

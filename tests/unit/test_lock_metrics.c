@@ -1,7 +1,6 @@
 /* What became of locks, by class and kind of resource: what is counted together, what is bounded, what is taken. */
 #include "tests/support/test.h"
 
-#include "queue/run_counts.h"
 #include "worker/presence/lock_metrics.h"
 #include "tests/support/arguments_text.h"
 
@@ -48,14 +47,15 @@ TEST(what_is_taken_is_taken_once)
     assert_string_equal(taken(*state, today), "a|x:|=fenced_off 1 ;b|x:|=handed_over 1 ;");
 }
 
-TEST(times_go_into_the_buckets_of_dashboards)
+/* B = 4 * o + q, with q from 0 to 3, begins at (4 + q) * 2^(o + 2) us. */
+TEST(times_are_counted_in_quarters_of_an_octave)
 {
-    lock_metrics_acquired(*state, "a", "x:1", 19999);
-    lock_metrics_acquired(*state, "a", "x:1", 20000);
-    lock_metrics_acquired(*state, "a", "x:1", 29999);
+    lock_metrics_acquired(*state, "a", "x:1", 16383);
+    lock_metrics_acquired(*state, "a", "x:1", 16384);
+    lock_metrics_acquired(*state, "a", "x:1", 20479);
     lock_metrics_hold(*state, "a", "x:1", -5);
     lock_metrics_hold(*state, "a", "x:1", INT64_MAX);
-    assert_string_equal(taken(*state, today), "a|x:|=acquired 3 wait.0 1 wait.1 2 hold.0 1 hold.25 1 ;");
+    assert_string_equal(taken(*state, today), "a|x:|=acquired 3 wait.39 1 wait.40 2 hold.0 1 hold.127 1 ;");
     assert_string_equal(taken(*state, today), "");
 }
 

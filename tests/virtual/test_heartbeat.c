@@ -3,7 +3,6 @@
 #include "tests/support/heartbeat_fixture.h"
 
 #include "queue/run_counts.h"
-#include "queue/run_durations.h"
 
 /* --- 1.2, 1.8, 1.9, 1.19: the process ---------------------------------------------------------------------------- */
 
@@ -232,7 +231,7 @@ TEST(a_day_without_anything_to_count_has_no_key)
 {
     start(3600 * NS_PER_S);
     wait_beats(1);
-    assert_reply(server, "0", "EXISTS hf:2:locks:20261121 hf:2:runtimes:20261121");
+    assert_reply(server, "0", "EXISTS hf:2:locks:20261121");
 }
 
 /* Names come from producers, and processes come and go: without this bound a day could have any number. */
@@ -252,95 +251,6 @@ TEST(names_beyond_the_bound_of_a_day_share_one)
     wait_beats(1);
     assert_reply(server, "2\n40\n1", "HMGET hf:2:locks:20261121 a|x:|lost others|lost others|wait.0");
     assert_reply(server, "20002", "HLEN hf:2:locks:20261121");
-}
-
-/* --- how long runs took ------------------------------------------------------------------------------------------- */
-
-TEST(how_long_runs_took_is_added_to_the_fields_of_the_day)
-{
-    start(3600 * NS_PER_S);
-    run_show(example);
-    heartbeat_count(heartbeat, "echo", false, 5 * NS_PER_US);
-    heartbeat_count(heartbeat, "echo", false, 5100);
-    heartbeat_count(heartbeat, "echo", false, 5 * NS_PER_MS);
-    heartbeat_count(heartbeat, "echo", true, 7 * NS_PER_MS);
-    heartbeat_count(heartbeat, "a|b", false, 0);
-    extra_add("a|x:|", "acquired 3 ");
-    wait_beats(1);
-    heartbeat_count(heartbeat, "echo", false, 5 * NS_PER_US);
-    heartbeat_soon(heartbeat);
-    wait_beats(1);
-    assert_reply(server, "3\n1\n1", "HMGET hf:2:runtimes:20261121 echo|9 echo|48 a_b|0");
-    assert_reply(server, "3", "HLEN hf:2:runtimes:20261121");
-    assert_between(14 * 86400 - 60, 14 * 86400, "TTL hf:2:runtimes:20261121");
-    assert_reply(server, "1\n3",
-                 "EVAL 'return {redis.call(\"HLEN\", KEYS[1]), "
-                 "redis.call(\"HGET\", KEYS[1], \"a|x:|acquired\")}' 1 hf:2:locks:20261121");
-    now.us += 86400 * US_PER_S;
-    heartbeat_count(heartbeat, "echo", false, 5 * NS_PER_US);
-    heartbeat_soon(heartbeat);
-    wait_beats(1);
-    assert_reply(server, "1", "HGET hf:2:runtimes:20261122 echo|9");
-    assert_reply(server, "3", "HGET hf:2:runtimes:20261121 echo|9");
-}
-
-TEST(classes_beyond_the_bound_of_a_day_share_one)
-{
-    free(redis_server_command(
-        server, "EVAL 'for i = 1, %d do redis.call(\"HSET\", \"hf:2:runtimes:20261121\", i, 1) end return 1' 0",
-        HEARTBEAT_FIELDS_MAX - 1));
-    start(3600 * NS_PER_S);
-    heartbeat_count(heartbeat, "echo", false, 5 * NS_PER_US);
-    wait_beats(1);
-    heartbeat_count(heartbeat, "echo", false, 5 * NS_PER_US);
-    heartbeat_count(heartbeat, "other", false, 5 * NS_PER_US);
-    heartbeat_count(heartbeat, "third", false, 5 * NS_PER_US);
-    heartbeat_soon(heartbeat);
-    wait_beats(1);
-    assert_reply(server, "2\n2", "HMGET hf:2:runtimes:20261121 echo|9 hf.others|9");
-    assert_reply(server, "20001", "HLEN hf:2:runtimes:20261121");
-}
-
-/* What a heartbeat wrote, run_durations_read_add understands: the whole way of a duration. */
-static struct run_durations_read times_read;
-
-static void times_take(struct redis_call *call, const struct redis_result *result)
-{
-    (void)call;
-    assert_int_equal(result->outcome, REDIS_VALUE);
-    run_durations_read_add(&times_read, result->reply);
-}
-
-static bool times_are_there(void *context)
-{
-    (void)context;
-    return times_read.count > 0;
-}
-
-TEST(what_was_written_is_read_back)
-{
-    struct redis_call call = {.done = times_take};
-    struct buffer request = {0};
-    double seconds[4];
-    start(3600 * NS_PER_S);
-    for (int i = 0; i < 100; i++)
-        heartbeat_count(heartbeat, "echo", false, (10 + i) * NS_PER_MS);
-    wait_beats(1);
-    redis_request_begin(&request, 2);
-    redis_request_text(&request, "HGETALL");
-    queue_keys_request_our_day(&keys, "runtimes", now, &request);
-    assert_true(redis_node_call(node, &request, INSTANT_NEVER, &call));
-    assert_true(loop_until(loop, times_are_there, NULL, TEST_PATIENCE_NS));
-    const struct run_durations_class *echo = run_durations_read_find(&times_read, "echo");
-    assert_non_null(echo);
-    assert_int_equal(echo->runs, 100);
-    run_durations_quantiles(echo, seconds, 4);
-    for (int i = 0; i < 4; i++) {
-        double exact = 0.010 + 0.100 * (i + 0.5) / 4;
-        assert_true(seconds[i] > exact * 0.9 && seconds[i] < exact * 1.1);
-    }
-    run_durations_read_fini(&times_read);
-    buffer_fini(&request);
 }
 
 RUN_GROUP(one_server_set_up, one_server_tear_down, heartbeat_setup, heartbeat_teardown)

@@ -34,8 +34,6 @@ TEST(a_lost_reply_counts_once)
     assert_reply(server, "1", "BITFIELD echo-21-09:5 GET u16 #0");
     assert_reply(server, "42\n1", "HMGET hf:2:locks:20261121 a|x:|lost a|x:|wait.3");
     assert_reply(server, "2", "HLEN hf:2:locks:20261121");
-    assert_reply(server, "1", "HGET hf:2:runtimes:20261121 echo|48");
-    assert_reply(server, "1", "HLEN hf:2:runtimes:20261121");
 }
 
 TEST(nothing_is_lost_while_the_node_is_away_for_minutes)

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "worker/print/human.h"
-#include "worker/commands/lock_counts.h"
+#include "worker/presence/lock_counts.h"
 #include "worker/commands/waiting_lists.h"
 
 /* As long as the node keeps a day. */
@@ -47,9 +47,7 @@ static void day_take(struct contention_command *command, struct console *console
     if (reply->kind == REDIS_FAILURE)
         console_complain(console, "the counts of %s cannot be read: %s", day == 0 ? "today" : "an earlier day",
                          reply->bytes);
-    for (size_t i = 0; reply->kind == REDIS_ARRAY && i + 1 < reply->count; i += 2)
-        lock_counts_add(&command->counts, reply->elements[i].bytes, reply->elements[i].length,
-                        strtoll(reply->elements[i + 1].bytes, NULL, 10));
+    lock_counts_read(&command->counts, reply);
 }
 
 static void counts_read(struct contention_command *command, struct console *console)
@@ -59,8 +57,7 @@ static void counts_read(struct contention_command *command, struct console *cons
         struct buffer *request = node_client_compose(console->client);
         redis_request_begin(request, 2);
         redis_request_text(request, "HGETALL");
-        queue_keys_request_our_day(&console->keys, "locks", (struct wall_time){console->now.us - day * DAY_US},
-                                   request);
+        queue_keys_request_locks(&console->keys, (struct wall_time){console->now.us - day * DAY_US}, request);
     }
     console_run(console);
     for (size_t day = 0; day < (size_t)command->days; day++)
@@ -75,19 +72,15 @@ static void counts_read(struct contention_command *command, struct console *cons
 
 /* --- printing --------------------------------------------------------------------------------------------------- */
 
-/* "<30 ms"; ">=335 s" of the last bucket, "-" when there is nothing. Exact, as it is a bound. */
+/* "<20.5 ms"; "-" when there is nothing. */
 static const char *quantile_text(const struct lock_histogram *histogram, double share, char out[HUMAN_TEXT_MAX])
 {
-    int bucket = lock_histogram_quantile(histogram, share);
-    if (bucket < 0)
+    int step = lock_histogram_quantile(histogram, share);
+    if (step < 0)
         return "-";
-    bool is_last = bucket == RUN_COUNTS_BUCKETS - 1;
-    int64_t bound_ms = run_counts_bucket_bound((unsigned)(is_last ? bucket - 1 : bucket));
-    const char *sign = is_last ? ">=" : "<";
-    if (bound_ms < 1000)
-        snprintf(out, HUMAN_TEXT_MAX, "%s%lld ms", sign, (long long)bound_ms);
-    else
-        snprintf(out, HUMAN_TEXT_MAX, "%s%g s", sign, (double)bound_ms / 1000);
+    char bound[HUMAN_TEXT_MAX];
+    human_time((double)histogram_coarse_end((size_t)step) / (double)US_PER_S, bound);
+    snprintf(out, HUMAN_TEXT_MAX, "<%.40s", bound);
     return out;
 }
 
@@ -105,21 +98,19 @@ static void event_put(struct printer *out, const struct lock_counts_row *row, en
 static void quantile_json(struct json_writer *json, const char *name, const struct lock_histogram *histogram,
                           double share)
 {
-    int bucket = lock_histogram_quantile(histogram, share);
-    bool is_known = bucket >= 0 && bucket != RUN_COUNTS_BUCKETS - 1;
-    json_seconds_if(json, name, is_known,
-                    is_known ? run_counts_bucket_bound((unsigned)bucket) * (NS_PER_MS / NS_PER_US) : 0);
+    int step = lock_histogram_quantile(histogram, share);
+    json_seconds_if(json, name, step >= 0, step >= 0 ? histogram_coarse_end((size_t)step) : 0);
 }
 
 static void histogram_json(struct json_writer *json, const char *name, const struct lock_histogram *histogram)
 {
     json_open(json, name, '{');
-    json_number(json, "count", lock_histogram_total(histogram));
+    json_number(json, "count", (int64_t)lock_histogram_total(histogram));
     quantile_json(json, "p50_below", histogram, 0.5);
     quantile_json(json, "p99_below", histogram, 0.99);
-    json_open(json, "buckets", '[');
-    for (int i = 0; i < RUN_COUNTS_BUCKETS; i++)
-        json_number(json, NULL, histogram->buckets[i]);
+    json_open(json, "steps", '[');
+    for (int i = 0; i < HISTOGRAM_COARSE_STEPS; i++)
+        json_number(json, NULL, (int64_t)histogram->steps[i]);
     json_close(json, ']');
     json_close(json, '}');
 }
@@ -149,7 +140,7 @@ static void counts_put(const struct contention_command *command, struct printer 
     printer_list_end(out, command->days == 1 ? "no lock was counted today (UTC): --days looks further back"
                                              : "no lock was counted in these days");
     if (command->counts.row_count > 0)
-        printer_line(out, "P50 and P99 are bounds of the bucket in which they lie.");
+        printer_line(out, "P50 and P99 are upper bounds, a quarter too high at most.");
 }
 
 static void lists_put(const struct waiting_lists *lists, struct printer *out)
@@ -213,17 +204,16 @@ const struct command command_contention = {
         "  fenced      runs whose write a fence refused (HF::FencedOff)\n"
         "\n"
         "The kind of a resource is its text up to and including the first ':', or all of it. The most contended come\n"
-        "first. How long tasks waited and held is counted in 26 buckets, the first below 20 ms, the last from 335 s\n"
-        "on; P50 and P99 are told as bounds of the bucket in which they lie. Workers write every 5 s. What comes\n"
-        "beyond 127 kinds a process and day, or 20,000 numbers a day, is counted as class hf.others.\n"
+        "first. P50 and P99 of how long tasks waited and held are upper bounds, a quarter too high at most. Workers\n"
+        "write every 5 s. What comes beyond 127 kinds a process and day, or 20,000 numbers a day, is counted as\n"
+        "class hf.others.\n"
         "\n"
         "Then, by resource, how many tasks wait now. `holdfast who RESOURCE` tells which.\n"
         "\n"
         "JSON: time, days, locks: a list of class, prefix, acquired, waited, parked, handed_over, skipped, lost,\n"
-        "fenced_off, wait and hold (count, p50_below and p99_below in seconds, null when nothing was counted or from\n"
-        "335 s on, buckets: 26 numbers); waiting: a list of for (\"resource\", or \"class\" when a share of the "
-        "threads is\n"
-        "used up), name, tasks; waiting_cut: there are more lists.\n",
+        "fenced_off, wait and hold (count, p50_below and p99_below in seconds, null when nothing was counted, steps:\n"
+        "128 numbers, whose bounds docs/data-model.md has); waiting: a list of for (\"resource\", or \"class\" when a\n"
+        "share of the threads is used up), name, tasks; waiting_cut: there are more lists.\n",
     .examples = "  holdfast contention --days 7\n"
                 "  holdfast contention --class transfer --prefix acct:\n"
                 "  holdfast contention --json | jq '.waiting[:5]'\n",

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/histogram.h"
 #include "base/log.h"
 #include "base/real.h"
-#include "queue/run_counts.h"
 #include "queue/task_result.h"
 #include "worker/commands/process_info.h"
 #include "worker/locks/resource_template.h"
@@ -269,21 +269,20 @@ static void line_read(struct task_why *why)
 
 #define COUNT_MAX 1e15
 
-/* In the middle of each bucket; the last has no end. */
+/* In the middle of each coarse step. */
 static int64_t mean_us(const struct node_client *client)
 {
     const struct redis_reply *counts = node_client_reply_of(client, 0, REDIS_ARRAY);
     double sum = 0, total = 0;
-    for (unsigned i = 0; counts != NULL && i < counts->count && i < RUN_COUNTS_BUCKETS; i++) {
-        double from = i > 0 ? (double)run_counts_bucket_bound(i - 1) : 0;
-        double to = i + 1 < RUN_COUNTS_BUCKETS ? (double)run_counts_bucket_bound(i) : 2 * from;
+    for (unsigned i = 0; counts != NULL && i < counts->count && i < HISTOGRAM_COARSE_STEPS; i++) {
+        double from = i > 0 ? (double)histogram_coarse_end(i - 1) : 0, to = (double)histogram_coarse_end(i);
         double count = counts->elements[i].bytes != NULL ? real_read(counts->elements[i].bytes, NULL) : 0;
         if (!(count > 0 && count < COUNT_MAX)) /* what another program wrote there */
             continue;
         sum += count * (from + to) / 2;
         total += count;
     }
-    return total > 0 ? (int64_t)(sum / total * 1000) : -1;
+    return total > 0 ? (int64_t)(sum / total) : -1;
 }
 
 static void hold_read(struct task_why *why)
@@ -296,10 +295,10 @@ static void hold_read(struct task_why *why)
                       name);
     node_client_begin(console->client);
     struct buffer *request = node_client_compose(console->client);
-    redis_request_begin(request, 2 + RUN_COUNTS_BUCKETS);
+    redis_request_begin(request, 2 + HISTOGRAM_COARSE_STEPS);
     redis_request_text(request, "HMGET");
-    queue_keys_request_our_day(&console->keys, "locks", console->now, request);
-    for (unsigned i = 0; i < RUN_COUNTS_BUCKETS; i++) {
+    queue_keys_request_locks(&console->keys, console->now, request);
+    for (unsigned i = 0; i < HISTOGRAM_COARSE_STEPS; i++) {
         buffer_clear(&field);
         buffer_format(&field, "%shold.%u", name, i);
         redis_request_bytes(request, field.bytes, field.length);

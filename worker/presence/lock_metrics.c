@@ -6,22 +6,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/histogram.h"
 #include "base/invariant.h"
 #include "base/memory.h"
-#include "queue/run_counts.h"
 #include "redis/request.h"
 
 /* Pairs are found by a hash of their name; the last pair is that of all others. */
 enum { PLACES = 2 * LOCK_METRICS_PAIRS, NO_PAIR = 0 };
 
-#define DAY_US    (86400 * US_PER_S)
-#define US_PER_MS (NS_PER_MS / NS_PER_US)
+#define DAY_US (86400 * US_PER_S)
 
 struct pair {
     char name[LOCK_METRICS_NAME_SIZE];
     bool is_counted; /* since the last take */
     uint64_t events[LOCK_EVENTS];
-    uint64_t wait[RUN_COUNTS_BUCKETS], hold[RUN_COUNTS_BUCKETS];
+    struct histogram *wait, *hold; /* NULL until there is a value */
 };
 
 struct lock_metrics {
@@ -48,8 +47,19 @@ struct lock_metrics *lock_metrics_create(void)
     return memory_new(struct lock_metrics);
 }
 
+static void pairs_clear(struct lock_metrics *metrics)
+{
+    for (unsigned i = 0; i < metrics->count; i++) {
+        free(metrics->pairs[i].wait);
+        free(metrics->pairs[i].hold);
+    }
+    metrics->count = 0;
+    memset(metrics->places, NO_PAIR, sizeof metrics->places);
+}
+
 void lock_metrics_destroy(struct lock_metrics *metrics)
 {
+    pairs_clear(metrics);
     free(metrics);
 }
 
@@ -130,27 +140,38 @@ void lock_metrics_count(struct lock_metrics *metrics, const char *class_name, co
     pair_counted(metrics, class_name, resource)->events[event]++;
 }
 
+static void time_count(struct histogram **histogram, int64_t us)
+{
+    if (*histogram == NULL)
+        *histogram = memory_new(struct histogram);
+    histogram_record(*histogram, us);
+}
+
 void lock_metrics_acquired(struct lock_metrics *metrics, const char *class_name, const char *resource,
                            int64_t waited_us)
 {
     struct pair *pair = pair_counted(metrics, class_name, resource);
     pair->events[LOCK_EVENT_ACQUIRED]++;
-    pair->wait[run_counts_bucket(waited_us / US_PER_MS)]++;
+    time_count(&pair->wait, waited_us);
 }
 
 void lock_metrics_hold(struct lock_metrics *metrics, const char *class_name, const char *resource, int64_t us)
 {
-    pair_counted(metrics, class_name, resource)->hold[run_counts_bucket(us / US_PER_MS)]++;
+    time_count(&pair_counted(metrics, class_name, resource)->hold, us);
 }
 
 /* --- taking ----------------------------------------------------------------------------------------------------- */
 
-static void buckets_append(struct buffer *text, const char *name, uint64_t buckets[RUN_COUNTS_BUCKETS])
+static void steps_append(struct buffer *text, const char *name, struct histogram *histogram)
 {
-    for (unsigned i = 0; i < RUN_COUNTS_BUCKETS; i++)
-        if (buckets[i] > 0)
-            buffer_format(text, "%s.%u %llu ", name, i, (unsigned long long)buckets[i]);
-    memset(buckets, 0, RUN_COUNTS_BUCKETS * sizeof buckets[0]);
+    uint64_t counts[HISTOGRAM_COARSE_STEPS] = {0};
+    if (histogram == NULL || histogram->count == 0)
+        return;
+    histogram_fold(histogram, counts);
+    for (unsigned i = 0; i < HISTOGRAM_COARSE_STEPS; i++)
+        if (counts[i] > 0)
+            buffer_format(text, "%s.%u %llu ", name, i, (unsigned long long)counts[i]);
+    *histogram = (struct histogram){.count = 0};
 }
 
 static void pair_take(struct pair *pair, struct buffer *text, struct buffer *arguments)
@@ -160,8 +181,8 @@ static void pair_take(struct pair *pair, struct buffer *text, struct buffer *arg
         if (pair->events[i] > 0)
             buffer_format(text, "%s %llu ", event_names[i], (unsigned long long)pair->events[i]);
     memset(pair->events, 0, sizeof pair->events);
-    buckets_append(text, "wait", pair->wait);
-    buckets_append(text, "hold", pair->hold);
+    steps_append(text, "wait", pair->wait);
+    steps_append(text, "hold", pair->hold);
     pair->is_counted = false;
     redis_request_text(arguments, pair->name);
     redis_request_bytes(arguments, text->bytes, text->length);
@@ -169,10 +190,8 @@ static void pair_take(struct pair *pair, struct buffer *text, struct buffer *arg
 
 static void day_begin(struct lock_metrics *metrics, int64_t day)
 {
-    if (metrics->day != 0 && metrics->day != day) {
-        metrics->count = 0;
-        memset(metrics->places, NO_PAIR, sizeof metrics->places);
-    }
+    if (metrics->day != 0 && metrics->day != day)
+        pairs_clear(metrics);
     metrics->day = day;
 }
 

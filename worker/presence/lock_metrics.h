@@ -60,8 +60,8 @@ enum { LOCK_METRICS_NAME_SIZE = ENVELOPE_CLASS_BYTES_MAX + LOCK_METRICS_PREFIX_B
 void lock_metrics_name(const char *class_name, const char *resource, char out[LOCK_METRICS_NAME_SIZE]);
 
 /* Moves what was counted into the arguments of a request, two for each pair with any count: "CLASS|PREFIX|", and
- * "NAME NUMBER NAME NUMBER ..." with the names of the events, and "wait.B" and "hold.B" for the B-th bucket of the
- * histograms (queue/run_counts.h). Returns the number of pairs. `at` is the time that they count for. */
+ * "NAME NUMBER NAME NUMBER ..." with the names of the events, and "wait.B" and "hold.B" for the B-th coarse step of the
+ * histograms (HISTOGRAM_COARSE_STEPS). Returns the number of pairs. `at` is the time that they count for. */
 unsigned lock_metrics_take(struct lock_metrics *metrics, struct wall_time at, struct buffer *arguments);
 
 #endif

@@ -3,15 +3,14 @@
 --
 -- KEYS: `processes`; of the process: its hash, what it runs under two names, the number of its last beat, its signals,
 --       its calls; the totals and the day's totals of processed and failed; runs by class in the minute, in the names
---       of Sidekiq 7 and 8, and in the ten minutes; what else is counted on this day; how long runs took on this day;
---       then for each class its two histograms.
+--       of Sidekiq 7 and 8, and in the ten minutes; what else is counted on this day; then for each class its two
+--       histograms.
 -- ARGV: identity, number of the beat, 'stay' or 'leave', the prefix of every key; then info, concurrency, busy, beat,
 --       rtt_us, quiet, rss; processed, failed; number of classes; how many fields a day may have, and the name that
---       others have in what else is counted; number of classes that are timed, and the name that others have there; the
---       classes that it serves, one a line; number of running tasks, then for each its tid and its text; then for each
---       class its name, milliseconds, runs, failed runs, and "bucket number bucket number ..."; then of those that are
---       timed, and of what else is counted, for each its name, and "end number end number ...", where name and end
---       together are a field.
+--       others have in what else is counted; the classes that it serves, one a line; number of running tasks, then for
+--       each its tid and its text; then for each class its name, milliseconds, runs, failed runs, and "bucket number
+--       bucket number ..."; then of what else is counted for each its name, and "end number end number ...", where name
+--       and end together are a field.
 -- Returns 'late' (a later one came before: nothing is done), 'new' (the node did not know the process) or 'known'; and
 -- how many commands failed because a foreign value is under their key.
 --
@@ -44,7 +43,7 @@ if leaves then
 else
     try('SADD', KEYS[1], identity)
     try('HSET', KEYS[2], 'info', ARGV[5], 'concurrency', ARGV[6], 'busy', ARGV[7], 'beat', ARGV[8], 'rtt_us', ARGV[9],
-        'quiet', ARGV[10], 'rss', ARGV[11], 'hf_classes', ARGV[19])
+        'quiet', ARGV[10], 'rss', ARGV[11], 'hf_classes', ARGV[17])
     try('EXPIRE', KEYS[2], SHOWN_S)
     -- Unlists a process whose hash the node has lost; a living process lists itself again.
     local any = try('SRANDMEMBER', KEYS[1])
@@ -53,9 +52,9 @@ else
     end
 end
 
-local running, classes = tonumber(ARGV[20]), tonumber(ARGV[14])
-local counted = 21 + 2 * running
-for i = 21, counted - 1, 2 do
+local running, classes = tonumber(ARGV[18]), tonumber(ARGV[14])
+local counted = 19 + 2 * running
+for i = 19, counted - 1, 2 do
     for work = 3, 4 do
         redis.call('HSET', KEYS[work], ARGV[i], ARGV[i + 1])
     end
@@ -75,8 +74,8 @@ for i = 0, 1 do
         try('EXPIRE', KEYS[10 + i], DAY_S)
     end
 end
-local histogram, timed = 17, counted + 5 * classes
-for i = counted, timed - 1, 5 do
+local histogram, named = 16, counted + 5 * classes
+for i = counted, named - 1, 5 do
     for period = 12, 14 do
         -- As Sidekiq does: records the time if a run succeeded, even if it is 0.
         if ARGV[i + 2] ~= ARGV[i + 3] then
@@ -100,23 +99,18 @@ for period = 12, 14 do
 end
 
 -- Names come from tasks. Beyond the limit all new names share one.
-local function fields_add(key, others, first, last)
-    if first > last then
-        return
-    end
+if named < #ARGV then
+    local key = KEYS[15]
     local fields = try('HLEN', key) or 0
-    for i = first, last, 2 do
+    for i = named, #ARGV, 2 do
         for tail, count in string.gmatch(ARGV[i + 1], '(%S+) (%d+)') do
             local field = ARGV[i] .. tail
             if fields >= tonumber(ARGV[15]) and redis.pcall('HEXISTS', key, field) == 0 then
-                field = others .. tail
+                field = ARGV[16] .. tail
             end
             try('HINCRBY', key, field, count)
         end
     end
     try('EXPIRE', key, OURS_S)
 end
-local named = timed + 2 * tonumber(ARGV[17])
-fields_add(KEYS[16], ARGV[18], timed, named - 1)
-fields_add(KEYS[15], ARGV[16], named, #ARGV)
 return {known == 1 and 'known' or 'new', refused}

@@ -7,13 +7,14 @@
 
 #include "base/memory.h"
 #include "queue/keys.h"
-#include "queue/run_durations.h"
+#include "queue/class_names.h"
 #include "worker/nodes/node_client.h"
 #include "worker/dry_run/run/apart.h"
+#include "worker/presence/lock_counts.h"
 #include "worker/print/exit_code.h"
 
 #define DAY_US (24 * 3600 * US_PER_S)
-/* Durations that stand for a class: the longest thousandth of its runs is one of them. */
+/* Durations that stand for a class: the longest thousandth of its holds is one of them. */
 enum { QUANTILES = 1000, DAYS = 2 };
 /* Classes that a warning names. */
 enum { NAMED_MAX = 8 };
@@ -41,22 +42,36 @@ static void days_ask(struct node_client *client)
         struct buffer *request = node_client_compose(client);
         redis_request_begin(request, 2);
         redis_request_text(request, "HGETALL");
-        queue_keys_request_our_day(&keys, "runtimes", (struct wall_time){now.us - day * DAY_US}, request);
+        queue_keys_request_locks(&keys, (struct wall_time){now.us - day * DAY_US}, request);
     }
     queue_keys_fini(&keys);
 }
 
-static bool classes_tell(const struct plugins *plugins, const struct run_durations_read *read, int descriptor)
+/* Of all resources that the class locked. */
+static void class_restore(const struct lock_counts *counts, const char *class_name, struct histogram *holds)
+{
+    char name[ENVELOPE_CLASS_BYTES_MAX + 1];
+    class_name_clean(class_name, name);
+    *holds = (struct histogram){.count = 0};
+    for (size_t i = 0; i < counts->row_count; i++) {
+        const struct lock_counts_row *row = &counts->rows[i];
+        for (size_t step = 0; strcmp(row->class_name, name) == 0 && step < HISTOGRAM_COARSE_STEPS; step++)
+            histogram_restore(holds, step, row->hold.steps[step]);
+    }
+}
+
+static bool classes_tell(const struct plugins *plugins, const struct lock_counts *counts, int descriptor)
 {
     struct holds_answer answer;
+    struct histogram holds;
     for (size_t i = 0; i < plugins_handler_count(plugins); i++) {
-        const struct run_durations_class *runs =
-            run_durations_read_find(read, plugins_handler_at(plugins, i)->class_name);
-        if (runs == NULL)
+        class_restore(counts, plugins_handler_at(plugins, i)->class_name, &holds);
+        if (holds.count == 0)
             continue;
         memset(&answer, 0, sizeof answer);
         answer.handler = i;
-        run_durations_quantiles(runs, answer.seconds, QUANTILES);
+        for (size_t j = 0; j < QUANTILES; j++)
+            answer.seconds[j] = (double)histogram_quantile(&holds, ((double)j + 0.5) / QUANTILES) / (double)US_PER_S;
         if (write(descriptor, &answer, sizeof answer) != (ssize_t)sizeof answer)
             return false;
     }
@@ -66,7 +81,7 @@ static bool classes_tell(const struct plugins *plugins, const struct run_duratio
 static int holds_ask(void *context, int descriptor)
 {
     const struct holds_question *question = context;
-    struct run_durations_read read = {0};
+    struct lock_counts counts = {0};
     struct error error = ERROR_NONE;
     struct node_client *client = node_client_open(
         &(struct node_client_options){.node = &question->live->queue_node, .client_name = "dry-run"}, &error);
@@ -82,10 +97,11 @@ static int holds_ask(void *context, int descriptor)
     for (size_t day = 0; day < DAYS; day++) {
         const struct redis_reply *fields = node_client_reply_of(client, day, REDIS_ARRAY);
         if (fields != NULL)
-            run_durations_read_add(&read, fields);
+            lock_counts_read(&counts, fields);
     }
-    bool is_told = classes_tell(question->plugins, &read, descriptor);
-    run_durations_read_fini(&read);
+    lock_counts_fold(&counts);
+    bool is_told = classes_tell(question->plugins, &counts, descriptor);
+    lock_counts_free(&counts);
     node_client_close(client);
     return is_told ? EXIT_CODE_OK : EXIT_CODE_FAILURE;
 }
@@ -108,7 +124,7 @@ static void missing_tell(const struct shadow_holds *holds, const struct plugins 
         buffer_format(&names, " and %zu more", missing - NAMED_MAX);
     if (missing > 0)
         findings_warn(findings,
-                      "the fleet has counted no runs of these classes today and yesterday, so their tasks hold as "
+                      "the fleet has counted no locks of these classes today and yesterday, so their tasks hold as "
                       "--hold says: %s",
                       buffer_text(&names));
     buffer_fini(&names);
@@ -131,7 +147,8 @@ void shadow_holds_read(struct shadow_holds *holds, const struct config *live, co
         }
         missing_tell(holds, plugins, findings);
     } else {
-        findings_warn(findings, "the queue node does not tell how long runs take, so all tasks hold as --hold says: %s",
+        findings_warn(findings,
+                      "the queue node does not tell how long locks are held, so all tasks hold as --hold says: %s",
                       buffer_text(&output));
     }
     buffer_fini(&output);

@@ -2,7 +2,7 @@
  * resource.
  *
  *     struct lock_counts counts = {0};
- *     lock_counts_add(&counts, field, field_length, number);      field by field, of any number of days
+ *     lock_counts_read(&counts, reply);                           the HGETALL of each day
  *     lock_counts_fold(&counts);                                  now rows[0 .. row_count) can be read
  *     lock_counts_free(&counts);
  *
@@ -13,11 +13,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "queue/run_counts.h"
+#include "base/histogram.h"
+#include "redis/reply.h"
 #include "worker/presence/lock_metrics.h"
 
+/* A number that is larger was written by another program, and counts as 0. */
+#define LOCK_COUNT_MAX INT64_C(1000000000000000)
+
 struct lock_histogram {
-    long long buckets[RUN_COUNTS_BUCKETS];
+    uint64_t steps[HISTOGRAM_COARSE_STEPS];
 };
 
 struct lock_counts_row {
@@ -35,13 +39,15 @@ struct lock_counts {
     size_t row_count;
 };
 
-/* What is no field of that form is passed over. */
+/* Alternating fields and numbers. */
+void lock_counts_read(struct lock_counts *counts, const struct redis_reply *fields);
+/* One field. What is none of that form is passed over. */
 void lock_counts_add(struct lock_counts *counts, const char *field, size_t length, long long number);
 void lock_counts_fold(struct lock_counts *counts);
 void lock_counts_free(struct lock_counts *counts);
 
-long long lock_histogram_total(const struct lock_histogram *histogram);
-/* The bucket in which a share of the values, from 0 to 1, is reached; -1 when there are no values. */
+uint64_t lock_histogram_total(const struct lock_histogram *histogram);
+/* The coarse step in which a share of the values, from 0 to 1, is reached; -1 when there are no values. */
 int lock_histogram_quantile(const struct lock_histogram *histogram, double share);
 
 #endif

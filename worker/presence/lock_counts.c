@@ -1,5 +1,5 @@
 /* Fields come in any order, so they are kept as they are and sorted by name before they are folded. */
-#include "worker/commands/lock_counts.h"
+#include "worker/presence/lock_counts.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +31,15 @@ void lock_counts_add(struct lock_counts *counts, const char *field, size_t lengt
         (struct lock_count){.class_name = text, .prefix = prefix + 1, .count = count + 1, .number = number};
 }
 
+void lock_counts_read(struct lock_counts *counts, const struct redis_reply *fields)
+{
+    for (size_t i = 0; fields->kind == REDIS_ARRAY && i + 1 < fields->count; i += 2) {
+        const struct redis_reply *name = &fields->elements[i], *number = &fields->elements[i + 1];
+        if (name->kind == REDIS_STRING && number->kind == REDIS_STRING)
+            lock_counts_add(counts, name->bytes, name->length, strtoll(number->bytes, NULL, 10));
+    }
+}
+
 /* --- folding ---------------------------------------------------------------------------------------------------- */
 
 static int by_name(const void *a, const void *b)
@@ -57,19 +66,20 @@ static int by_contention(const void *a, const void *b)
     return order != 0 ? order : strcmp(left->prefix, right->prefix);
 }
 
-static void bucket_add(struct lock_histogram *histogram, const char *digits, long long number)
+/* Another program may write anything there. */
+static void step_add(struct lock_histogram *histogram, const char *digits, long long number)
 {
-    int64_t bucket = 0;
-    if (count_parse(digits, 0, RUN_COUNTS_BUCKETS - 1, &bucket))
-        histogram->buckets[bucket] += number;
+    int64_t step = 0;
+    if (number > 0 && number < LOCK_COUNT_MAX && count_parse(digits, 0, HISTOGRAM_COARSE_STEPS - 1, &step))
+        histogram->steps[step] += (uint64_t)number;
 }
 
 static void row_add(struct lock_counts_row *row, const struct lock_count *field)
 {
     if (strncmp(field->count, "wait.", 5) == 0)
-        bucket_add(&row->wait, field->count + 5, field->number);
+        step_add(&row->wait, field->count + 5, field->number);
     else if (strncmp(field->count, "hold.", 5) == 0)
-        bucket_add(&row->hold, field->count + 5, field->number);
+        step_add(&row->hold, field->count + 5, field->number);
     for (int i = 0; i < LOCK_EVENTS; i++)
         if (strcmp(field->count, lock_event_name((enum lock_event)i)) == 0)
             row->events[i] += field->number;
@@ -80,7 +90,10 @@ void lock_counts_fold(struct lock_counts *counts)
     if (counts->field_count == 0)
         return;
     qsort(counts->fields, counts->field_count, sizeof *counts->fields, by_name);
-    counts->rows = memory_zeroed(counts->field_count, sizeof *counts->rows);
+    size_t names = 1;
+    for (size_t i = 1; i < counts->field_count; i++)
+        names += by_name(&counts->fields[i - 1], &counts->fields[i]) != 0;
+    counts->rows = memory_zeroed(names, sizeof *counts->rows);
     for (size_t i = 0; i < counts->field_count; i++) {
         const struct lock_count *field = &counts->fields[i];
         if (i == 0 || by_name(field, field - 1) != 0)
@@ -102,23 +115,23 @@ void lock_counts_free(struct lock_counts *counts)
 
 /* --- histograms ------------------------------------------------------------------------------------------------- */
 
-long long lock_histogram_total(const struct lock_histogram *histogram)
+uint64_t lock_histogram_total(const struct lock_histogram *histogram)
 {
-    long long total = 0;
-    for (int i = 0; i < RUN_COUNTS_BUCKETS; i++)
-        total += histogram->buckets[i];
+    uint64_t total = 0;
+    for (int i = 0; i < HISTOGRAM_COARSE_STEPS; i++)
+        total += histogram->steps[i];
     return total;
 }
 
 int lock_histogram_quantile(const struct lock_histogram *histogram, double share)
 {
-    long long total = lock_histogram_total(histogram), below = 0;
-    if (total <= 0)
+    uint64_t total = lock_histogram_total(histogram), below = 0;
+    if (total == 0)
         return -1;
-    for (int i = 0; i < RUN_COUNTS_BUCKETS; i++) {
-        below += histogram->buckets[i];
+    for (int i = 0; i < HISTOGRAM_COARSE_STEPS; i++) {
+        below += histogram->steps[i];
         if (below > 0 && (double)below >= share * (double)total)
             return i;
     }
-    return RUN_COUNTS_BUCKETS - 1;
+    return HISTOGRAM_COARSE_STEPS - 1;
 }
