@@ -378,12 +378,12 @@ static int add_lock(struct exec_environment *environment, const struct kit *kit,
     const char *const *names;
     unsigned count = kit->lock->resources(job, &names);
     int64_t left_ms = kit->lock->valid_for_ms(job);
-    unsigned place = kit->lock->size > offsetof(hf_lock_api, place) ? kit->lock->place(job) : 0;
+    unsigned seat = kit->lock->size > offsetof(hf_lock_api, seat) ? kit->lock->seat(job) : 0;
     if (count == 0)
         return 1;
     return add(environment, "HF_RESOURCE", names[0]) && add_list(environment, names, count) &&
            add(environment, "HF_FENCE", kit->lock->fence(job, 0)) &&
-           (place == 0 || add_number(environment, "HF_PLACE", place)) &&
+           (seat == 0 || add_number(environment, "HF_SEAT", seat)) &&
            (left_ms == INT64_MAX ||
             add_number(environment, "HF_LOCK_UNTIL_MS", (long long)(kit_now_ns() / 1000000 + left_ms)));
 }

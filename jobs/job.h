@@ -152,9 +152,9 @@ typedef struct hf_lock_api {
      * Every call of a run returns the same one; do not read, close or change it, and forget it when run() returns.
      * -1 if the task runs without a lock, or the process has no descriptor left. */
     int (*descriptor)(const hf_job *job);
-    /* Since 1.1. If several tasks may hold the resource at once (`limit` of the class): which of its places this one
-     * has, from 1; else 0. Tokens are ordered for each place only: compare them for each place. */
-    unsigned (*place)(const hf_job *job);
+    /* Since 1.1. If several tasks may hold the resource at once (`limit` of the class): which of its seats this one
+     * has, from 1; else 0. Tokens are ordered for each seat only: compare them for each seat. */
+    unsigned (*seat)(const hf_job *job);
 } hf_lock_api;
 
 /* Being asked to stop: api("cancel", 1). */

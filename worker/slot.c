@@ -247,7 +247,7 @@ static void task_take(struct slot *slot, const char *queue, const char *payload,
     job_outcome_clear(&slot->job.outcome);
     run_entry_clear(slot->job.run_entry);
     slot->job.fence[0] = '\0';
-    slot->job.place = 0;
+    slot->job.seat = 0;
     slot->started = slot->has_ended = slot->was_told = slot->was_refused = false;
     slot->hold = FLOW_HELD;
     slot->held_ns = 0;

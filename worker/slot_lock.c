@@ -27,7 +27,7 @@ enum { OWNER_JID_MAX = 40 };
 
 static void names_take(struct slot *slot)
 {
-    /* A successor inherits the holder's share of the runners as soon as the holder leaves it, and the holder's place
+    /* A successor inherits the holder's share of the runners as soon as the holder leaves it, and the holder's seat
      * where a resource has several. */
     bool inherits = slot->is_successor && slot->partner->taken == slot->partner->waiting.count;
     unsigned count = !inherits ? slot->waiting.count : slot->rules.limit > 1 ? 0 : slot->waiting.resource_count;
@@ -166,7 +166,7 @@ void slot_lock_taken(struct slot *slot, const struct redlock_event *event)
     uint64_t token = redlock_lock_token(slot->lock);
     if (token != 0)
         *decimal_write(slot->job.fence, token) = '\0';
-    slot->job.place = redlock_lock_place(slot->lock);
+    slot->job.seat = redlock_lock_seat(slot->lock);
     failure_clear(&slot->job.outcome.failure); /* of an earlier refusal */
     slot->is_successor = false;
     slot->has_lock = true;
@@ -318,7 +318,7 @@ void slot_lock_take(struct slot *slot,
     names_take(slot);
     slot_observe_asking(slot);
     /* What is parked costs nothing, and is woken at the right moment. */
-    unsigned place = slot->is_successor ? redlock_lock_place(slot->partner->lock) : 0;
+    unsigned seat = slot->is_successor ? redlock_lock_seat(slot->partner->lock) : 0;
     terms.wait_ms = ms_from_ns(patience_ns(slot));
     if (terms.wait_ms > 0)
         slot->worker->patient = slot;
@@ -329,7 +329,7 @@ void slot_lock_take(struct slot *slot,
                                                                             .resource_count = slot->resources.count,
                                                                             .owner = slot->owner,
                                                                             .limit = slot->rules.limit,
-                                                                            .place = place,
+                                                                            .seat = seat,
                                                                             .waits_here = slot->is_successor,
                                                                             .leaves_when_busy = is_parked_when_busy,
                                                                             .comes_back = is_parked_when_busy});

@@ -12,7 +12,7 @@
  * process that is stopped loses its successor to others when it loses its lock. So a successor starts only when the
  * queue has confirmed its claim. The call that settles its holder confirms that as well, or one that leaves beside it.
  *
- * Where several may hold the resource, the successor gets the very place of its holder. Another place may become free
+ * Where several may hold the resource, the successor gets the very seat of its holder. Another seat may become free
  * before, so it waits for a short while only, and is then parked again, as the oldest.
  *
  * A holder that ends while its successor is being claimed waits for that answer, keeping the lock. A run of hand-offs
@@ -101,7 +101,7 @@ bool slot_may_claim(struct slot *slot)
 
 /* --- the successor ------------------------------------------------------------------------------------------------ */
 
-/* Where several may hold the resource, another place may become free before the holder's. */
+/* Where several may hold the resource, another seat may become free before the holder's. */
 static bool holds_for_long(const struct slot *slot)
 {
     return slot->rules.limit > 1 &&
@@ -118,7 +118,7 @@ bool slot_may_have_successor(const struct slot *slot)
 }
 
 /* The slot's task has ended and its lock goes to its partner: then the call that settles the one claims the successor
- * of the other. It gives up the place in one list, so that is for tasks that had to do with one; and it settles a
+ * of the other. It gives up the position in one list, so that is for tasks that had to do with one; and it settles a
  * claim, which a task that runs at most once has no more. */
 bool slot_goes_on_as_successor(const struct slot *slot)
 {
@@ -205,7 +205,7 @@ void slot_successor_dismiss(struct slot *slot)
         redlock_lock_release(partner->lock);
 }
 
-/* The slot was refused its lock and waits again, in its old place before its successor. */
+/* The slot was refused its lock and waits again, in its old position before its successor. */
 void slot_successor_send_back(struct slot *slot)
 {
     struct slot *partner = slot->partner;
@@ -251,7 +251,7 @@ void slot_successor_judge(struct slot *slot)
     waiting_names_digest(&slot->waiting, own);
     waiting_names_digest(&slot->partner->waiting, holders);
     slot->is_successor = will_hand_on(slot->partner) && slot->waiting.resource_count > 0 && strcmp(own, holders) == 0 &&
-                         redlock_lock_place(slot->partner->lock) <= slot->rules.limit; /* it may be lower by now */
+                         redlock_lock_seat(slot->partner->lock) <= slot->rules.limit; /* it may be lower by now */
     slot->is_confirming = false;
     if (slot->is_successor)
         keep_later(slot);

@@ -568,7 +568,7 @@ static bool is_digest(const char *text)
 
 static bool is_line(const char *text)
 {
-    return strncmp(text, "resource:", 9) == 0 || strncmp(text, "places:", 7) == 0 || strncmp(text, "class:", 6) == 0;
+    return strncmp(text, "resource:", 9) == 0 || strncmp(text, "seats:", 6) == 0 || strncmp(text, "class:", 6) == 0;
 }
 
 static void treatment_read(struct envelope *envelope, const struct text_span fields[FIELD_COUNT])

@@ -22,7 +22,7 @@
  * For a minute after a wake, no task behind the woken one is woken. If the woken task was deleted or its process died,
  * the promoters make the next one due. A task in a paused queue is not woken.
  *
- * Lists are named: "resource:NAME" for a lock, "places:NAME" for a resource that several may hold, "class:NAME" for a
+ * Lists are named: "resource:NAME" for a lock, "seats:NAME" for a resource that several may hold, "class:NAME" for a
  * share of the runners. Threads: the loop's only. If
  * the process dies, what is parked stays parked, and what it had claimed is recovered with its place. */
 #ifndef QUEUE_WAITING_H

@@ -119,7 +119,7 @@ void batch_add(enum batch_kind kind, struct redlock_lock *lock, uint32_t round, 
 {
     if (nodes == 0)
         return;
-    unsigned notes = kind == BATCH_EXTEND && lock_has_later_place(lock); /* whose answers are no votes */
+    unsigned notes = kind == BATCH_EXTEND && lock_has_later_seat(lock); /* whose answers are no votes */
     struct batch *batch = batch_with_room(kind, lock->is_shared, lock, lock->key_count + notes);
     struct batch_entry entry = {.lock = lock, .round = round, .key_count = (uint16_t)lock->key_count, .nodes = nodes};
     if (is_grant(kind) && lock->swaps_in != NULL) {

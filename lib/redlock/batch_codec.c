@@ -13,9 +13,9 @@
 #include "redlock/scripts.h"
 
 /* Fencing tokens stay below what a double holds exactly (E44). */
-#define TOKEN_END     (INT64_C(1) << 53)
-#define PLACES_PREFIX "hf:places:"
-#define PLACES_MS     1200000
+#define TOKEN_END    (INT64_C(1) << 53)
+#define SEATS_PREFIX "hf:seats:"
+#define SEATS_MS     1200000
 /* A key of another program may live for longer than nanoseconds can say. */
 #define REMAINING_MAX_MS INT64_C(1000000000000)
 
@@ -83,22 +83,22 @@ static void key_add(struct batch *batch, const struct redlock_lock *lock, unsign
         channel_add(batch, lock, index, batch->key_count + index);
 }
 
-/* What keeps readers out while a place behind the first is held (scripts/include/places.lua). */
-static void place_note_add(struct batch *batch, const struct redlock_lock *lock)
+/* What keeps readers out while a seat behind the first is held (scripts/include/seats.lua). */
+static void seat_note_add(struct batch *batch, const struct redlock_lock *lock)
 {
-    char key[sizeof PLACES_PREFIX + REDLOCK_PREFIX_BYTES_MAX + REDLOCK_RESOURCE_BYTES_MAX];
-    int length = snprintf(key, sizeof key, PLACES_PREFIX "%s%s", lock->group->key_prefix, lock->places->resource);
+    char key[sizeof SEATS_PREFIX + REDLOCK_PREFIX_BYTES_MAX + REDLOCK_RESOURCE_BYTES_MAX];
+    int length = snprintf(key, sizeof key, SEATS_PREFIX "%s%s", lock->group->key_prefix, lock->seats->resource);
     redis_request_bytes(&batch->keys, key, (size_t)length);
     redis_request_integer(&batch->values, (int64_t)lock->group->key_prefix_length);
-    redis_request_integer(&batch->others, PLACES_MS);
+    redis_request_integer(&batch->others, SEATS_MS);
 }
 
 void batch_codec_add(struct batch *batch, const struct redlock_lock *lock)
 {
     for (unsigned i = 0; i < lock->key_count; i++)
         key_add(batch, lock, i);
-    if (batch->kind == BATCH_EXTEND && lock_has_later_place(lock))
-        place_note_add(batch, lock);
+    if (batch->kind == BATCH_EXTEND && lock_has_later_seat(lock))
+        seat_note_add(batch, lock);
     if (batch->kind == BATCH_GRANT || batch->kind == BATCH_GRANT_ALL)
         old_value_add(batch, lock);
 }
@@ -464,8 +464,8 @@ static enum lease_vote refusal_read(struct redlock_lock *lock, unsigned node, co
     char *end = NULL;
     long long pttl = strtoll(word->text, &end, 10);
     unsigned long key = *end == '@' ? strtoul(end + 1, &end, 10) : 0;
-    bool is_later_place = *end == 'p';
-    end += is_later_place;
+    bool is_later_seat = *end == 's';
+    end += is_later_seat;
     refused_at(lock, key);
     if (word->sign == '!' || pttl == -1)
         name_clash_tell(lock, node, word->sign != '!');
@@ -476,7 +476,7 @@ static enum lease_vote refusal_read(struct redlock_lock *lock, unsigned node, co
     if (pttl == 0)
         pttl = 1; /* less than that is left, which is not unknown */
     refused_by(lock, value, pttl < 0 ? -1 : (pttl < REMAINING_MAX_MS ? pttl : REMAINING_MAX_MS) * NS_PER_MS);
-    lock->meets_places |= is_later_place;
+    lock->meets_seats |= is_later_seat;
     if (strcmp(value, READERS_VALUE) == 0) {
         lock->readers_at |= set_of(node);
     } else if (owner_in(value) == value) {

@@ -30,7 +30,7 @@ struct redlock_held {
     enum redlock_answer answer;
     enum redlock_ending ending;
     uint64_t token;
-    unsigned place;
+    unsigned seat;
     struct redlock_verify verify;
     int64_t extend_ns; /* by redlock_held_extend; 0: only to verify */
     bool is_verified;
@@ -56,7 +56,7 @@ static void held_event(struct redlock_lock *lock, void *context, const struct re
         held->asks = false;
         held->answer = event->answer;
         held->token = redlock_lock_token(lock);
-        held->place = redlock_lock_place(lock);
+        held->seat = redlock_lock_seat(lock);
         snprintf(held->reason, sizeof held->reason, "%s", event->reason);
         if (event->answer != REDLOCK_ACQUIRED)
             redlock_lock_destroy(lock);
@@ -400,9 +400,9 @@ uint64_t redlock_held_token(const struct redlock_held *held)
     return is_ours(held) ? held->token : 0;
 }
 
-unsigned redlock_held_place(const struct redlock_held *held)
+unsigned redlock_held_seat(const struct redlock_held *held)
 {
-    return is_ours(held) ? held->place : 0;
+    return is_ours(held) ? held->seat : 0;
 }
 
 static bool verify(struct redlock_held *held, int64_t extend_ns)

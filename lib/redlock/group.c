@@ -154,7 +154,7 @@ void redlock_group_destroy(struct redlock_group *group)
     while ((link = list_take_first(&group->locks)) != NULL)
         lock_dispose(list_owner(link, struct redlock_lock, link));
     local_waiters_destroy(group->local_waiters);
-    free(group->places_seen);
+    free(group->seats_seen);
     buffer_fini(&group->request);
     free(group->key_prefix);
     free(group);
@@ -264,14 +264,14 @@ static void watch_heard(struct notification_want *want, enum notification_kind k
         watch->released(watch->context);
 }
 
-struct redlock_watch *redlock_watch_create(struct redlock_group *group, const char *resource, unsigned place,
+struct redlock_watch *redlock_watch_create(struct redlock_group *group, const char *resource, unsigned seat,
                                            void (*released)(void *context), void *context)
 {
-    char name[REDLOCK_PLACE_NAME_SIZE];
+    char name[REDLOCK_SEAT_NAME_SIZE];
     struct redlock_watch *watch = memory_new(struct redlock_watch);
     watch->released = released;
     watch->context = context;
-    redlock_place_name(resource, place, name);
+    redlock_seat_name(resource, seat, name);
     buffer_append(&watch->key, group->key_prefix, group->key_prefix_length);
     buffer_append_text(&watch->key, name);
     notification_want_init(&watch->want, watch_heard);

@@ -6,7 +6,7 @@
  *   lock_wait.c         whose turn it is in this process, when the next attempt is worthwhile, and the hand-over to
  *                       the next lock of the process (local_waiters.c, release_notifications.c, swap.c), or the
  *                       turn of clients of other kinds (other_clients.c)
- *   lock_places.c       the places of a resource that several may hold (places.h)
+ *   lock_seats.c       the seats of a resource that several may hold (seats.h)
  *   batch.c             many locks in one script call; batch_codec.c: requests and answers
  *   pending_releases.c  releases that a node must still get when it comes back
  *   group_node.c        one node: patience, pace, calls
@@ -24,10 +24,10 @@
  * (local_waiters.h). Only that one asks the nodes, and readers do, who stand in no line. If it is refused and asks
  * again, it may leave an intent on all nodes (scripts/intent.lua), which keeps its turn from other processes:
  *
- *   of one key, or of a place      new readers are refused, if readers are in its way
+ *   of one key, or of a seat      new readers are refused, if readers are in its way
  *   of several keys ("+")          all others are refused: it needs them free at one moment
  *   of readers of several keys,    all but readers are refused, for the same reason. They ask again within a second,
- *   or of all places ("*")         because they hear of no place but the first
+ *   or of all seats ("*")         because they hear of no seat but the first
  *
  * Of two with a sign the older goes first, on every node. An intent is withdrawn by a lock that gives up, and when it
  * is released. Otherwise it ends REDLOCK_TURN_NS after the ttl, as it was when the lock asked last, of the last of its
@@ -45,7 +45,7 @@
 #include "base/loop.h"
 #include "redis/node.h"
 #include "redlock/lease.h"
-#include "redlock/places.h"
+#include "redlock/seats.h"
 #include "redlock/redlock_loop.h"
 #include "redlock/swap.h"
 #include "redlock/trust.h"
@@ -90,7 +90,7 @@ enum batch_kind {
     BATCH_REPLANT,
     BATCH_RAISE,
     BATCH_GRANT,
-    BATCH_GRANT_ALL, /* one lock of several keys, or a shared one, or a place behind the first */
+    BATCH_GRANT_ALL, /* one lock of several keys, or a shared one, or a seat behind the first */
     BATCH_KINDS,
 };
 
@@ -124,7 +124,7 @@ struct redlock_group {
     struct instant ready_at; /* though not every node was tried; 0 = no majority has voted yet */
     struct local_waiters *local_waiters;
     struct notifications *notifications;
-    struct places_seen *places_seen; /* NULL until the first request of a resource with a limit */
+    struct seats_seen *seats_seen; /* NULL until the first request of a resource with a limit */
     struct other_clients others;
     struct redlock_lock *leaving;            /* whose turn is being handed on */
     struct buffer request;                   /* scratch for requests that are sent once */
@@ -178,24 +178,24 @@ struct lock_wait {
     bool comes_back;           /* of the request */
 };
 
-/* Of a lock whose resource several may hold. It has the turn of one place, at which it asks, or waits for a release;
- * if this process has all places, it waits in a line of their resource for one of them. */
-struct lock_places {
+/* Of a lock whose resource several may hold. It has the turn of one seat, at which it asks, or waits for a release;
+ * if this process has all seats, it waits in a line of their resource for one of them. */
+struct lock_seats {
     struct redlock_lock *lock;
     unsigned limit; /* 0: the present request has none */
-    unsigned place; /* its key is the lock's */
-    bool searches;  /* any place will do */
-    struct place_pass pass;
+    unsigned seat;  /* its key is the lock's */
+    bool searches;  /* any seat will do */
+    struct seat_pass pass;
     bool was_asked;            /* in this pass */
     struct instant pass_began; /* with its first attempt */
     struct instant free_at;    /* the earliest that was reported in this pass; INSTANT_NEVER = not known */
     unsigned next;             /* where to ask at once, after a refusal; 0 = nowhere */
     unsigned freed;            /* reported since the pass began; 0 = none */
-    unsigned row;              /* how often in a row a place passed from lock to lock of this process */
+    unsigned row;              /* how often in a row a seat passed from lock to lock of this process */
     struct local_waiter line;
     struct local_key line_key;
     struct buffer line_text, scratch;
-    struct buffer keys; /* of all places, while it listens for releases */
+    struct buffer keys; /* of all seats, while it listens for releases */
     uint16_t key_ends[REDLOCK_LIMIT_MAX + 1];
     uint64_t hash;
     char resource[REDLOCK_RESOURCE_BYTES_MAX + 1];
@@ -206,7 +206,7 @@ struct redlock_lock {
     struct lease lease;
     struct lease_terms terms;
     struct lock_wait wait;
-    struct lock_places *places; /* NULL until the first request with a limit */
+    struct lock_seats *seats; /* NULL until the first request with a limit */
     struct redlock_group *group;
     struct lock_swap *swaps_in;    /* its first attempt takes over what another lock held, and is undecided */
     struct lock_swap *swapped_out; /* what it holds is taken over; between that and its release */
@@ -230,7 +230,7 @@ struct redlock_lock {
     char holder[REDLOCK_OWNER_BYTES_MAX + 1]; /* the owner that refused in this attempt, "" = unknown */
     node_set others_at;                       /* a client of another kind refused in this attempt, */
     node_set readers_at;                      /* readers did */
-    bool meets_places;                        /* the same: a reader met the holder of a later place */
+    bool meets_seats;                         /* the same: a reader met the holder of a later seat */
     unsigned refused_key;                     /* index of the key that was taken */
     int64_t remaining_ns;                     /* the longest that a node reported in this attempt; 0 = unknown */
     struct instant told_at;
@@ -333,37 +333,37 @@ void batches_flush(struct redlock_group *group); /* all but grants */
 void batches_flush_grants(struct redlock_group *group);
 void batches_dispose(struct redlock_group *group);
 
-/* lock_places.c. */
-/* Takes limit and resource of the request, and the key of a place. True when there were no places before: their line
+/* lock_seats.c. */
+/* Takes limit and resource of the request, and the key of a seat. True when there were no seats before: their line
  * has to be initialised. */
-bool lock_places_begin(struct redlock_lock *lock, const struct redlock_request *request);
+bool lock_seats_begin(struct redlock_lock *lock, const struct redlock_request *request);
 /* The lock has no turn. */
-void lock_place_set(struct redlock_lock *lock, unsigned place);
-/* The lock of this process that has the turn of a place; NULL = none. */
-struct local_waiter *lock_place_owner(const struct redlock_lock *lock, unsigned place);
-/* The first that waits for any place of the resource behind one of the keys of a lock without a limit; NULL = none. */
+void lock_seat_set(struct redlock_lock *lock, unsigned seat);
+/* The lock of this process that has the turn of a seat; NULL = none. */
+struct local_waiter *lock_seat_owner(const struct redlock_lock *lock, unsigned seat);
+/* The first that waits for any seat of the resource behind one of the keys of a lock without a limit; NULL = none. */
 struct local_waiter *lock_line_first(const struct redlock_lock *lock, unsigned index);
-/* Valid until the next call with place 1, which has to be the first call. */
-struct key_span lock_place_key(struct redlock_lock *lock, unsigned place);
-/* The key under which it keeps a turn: of a place that of the resource, whose readers are in its way. Valid until the
+/* Valid until the next call with seat 1, which has to be the first call. */
+struct key_span lock_seat_key(struct redlock_lock *lock, unsigned seat);
+/* The key under which it keeps a turn: of a seat that of the resource, whose readers are in its way. Valid until the
  * next call. */
 struct key_span lock_turn_key(const struct redlock_lock *lock, unsigned index);
-void lock_places_dispose(struct redlock_lock *lock);
+void lock_seats_dispose(struct redlock_lock *lock);
 
 static inline bool lock_has_limit(const struct redlock_lock *lock)
 {
-    return lock->places != NULL && lock->places->limit > 0;
+    return lock->seats != NULL && lock->seats->limit > 0;
 }
 
 /* Its key is not that of the resource. */
-static inline bool lock_has_later_place(const struct redlock_lock *lock)
+static inline bool lock_has_later_seat(const struct redlock_lock *lock)
 {
-    return lock_has_limit(lock) && lock->places->place > 1;
+    return lock_has_limit(lock) && lock->seats->seat > 1;
 }
 
 /* lock_wait.c */
 void lock_wait_init_line(struct redlock_lock *lock);
-/* After a refusal: decides where else to ask at once, if the resource has several places. Call it before the step is
+/* After a refusal: decides where else to ask at once, if the resource has several seats. Call it before the step is
  * performed. True: somewhere, which lock_wait_plan does. */
 bool lock_wait_seeks(struct redlock_lock *lock, const struct lease_step *step);
 enum { REFUSED_KEY_UNKNOWN = REDLOCK_RESOURCES_MAX };

@@ -245,10 +245,10 @@ static bool resource_check(const struct redlock_request *request, size_t index, 
     if (key_prefix[0] == '\0' && strncmp(resource, reserved, strlen(reserved)) == 0)
         return redlock_refuse(reason, size, "resource %zu begins with \"hf:\", which is kept for Holdfast's own keys",
                               index + 1);
-    if (strncmp(resource, REDLOCK_PLACE_PREFIX, strlen(REDLOCK_PLACE_PREFIX)) == 0)
+    if (strncmp(resource, REDLOCK_SEAT_PREFIX, strlen(REDLOCK_SEAT_PREFIX)) == 0)
         return redlock_refuse(reason, size,
-                              "resource %zu begins with \"" REDLOCK_PLACE_PREFIX
-                              "\", which is kept for the places of resources with a limit",
+                              "resource %zu begins with \"" REDLOCK_SEAT_PREFIX
+                              "\", which is kept for the seats of resources with a limit",
                               index + 1);
     return true;
 }
@@ -260,8 +260,8 @@ static bool limit_check(const struct redlock_request *request, char *reason, siz
                               REDLOCK_LIMIT_MAX);
     if (request->limit > 1 && request->resource_count > 1)
         return redlock_refuse(reason, size, "a limit is for one resource, and %zu were named", request->resource_count);
-    if (request->place > (request->limit > 1 ? request->limit : 0))
-        return redlock_refuse(reason, size, "place %u is beyond the limit of %u", request->place, request->limit);
+    if (request->seat > (request->limit > 1 ? request->limit : 0))
+        return redlock_refuse(reason, size, "seat %u is beyond the limit of %u", request->seat, request->limit);
     if (request->limit > 1 && request->shared)
         return redlock_refuse(reason, size, "a shared lock has no limit: any number of readers may hold it");
     return true;
@@ -284,12 +284,12 @@ bool redlock_request_check(const struct redlock_request *request, const char *ke
     return limit_check(request, reason, size);
 }
 
-void redlock_place_name(const char *resource, unsigned place, char name[REDLOCK_PLACE_NAME_SIZE])
+void redlock_seat_name(const char *resource, unsigned seat, char name[REDLOCK_SEAT_NAME_SIZE])
 {
-    if (place == 1)
-        snprintf(name, REDLOCK_PLACE_NAME_SIZE, "%s", resource);
+    if (seat == 1)
+        snprintf(name, REDLOCK_SEAT_NAME_SIZE, "%s", resource);
     else
-        snprintf(name, REDLOCK_PLACE_NAME_SIZE, REDLOCK_PLACE_PREFIX "%u:%s", place, resource);
+        snprintf(name, REDLOCK_SEAT_NAME_SIZE, REDLOCK_SEAT_PREFIX "%u:%s", seat, resource);
 }
 
 /* Every client asks for several resources in the same order (E45). */
@@ -297,13 +297,13 @@ unsigned redlock_resources_sort(const struct redlock_request *request, const cha
 {
     unsigned count = 0;
     for (size_t i = 0; i < request->resource_count; i++) {
-        unsigned place = 0;
-        while (place < count && strcmp(sorted[place], request->resources[i]) < 0)
-            place++;
-        if (place < count && strcmp(sorted[place], request->resources[i]) == 0)
+        unsigned position = 0;
+        while (position < count && strcmp(sorted[position], request->resources[i]) < 0)
+            position++;
+        if (position < count && strcmp(sorted[position], request->resources[i]) == 0)
             continue;
-        memmove(&sorted[place + 1], &sorted[place], (count - place) * sizeof sorted[0]);
-        sorted[place] = request->resources[i];
+        memmove(&sorted[position + 1], &sorted[position], (count - position) * sizeof sorted[0]);
+        sorted[position] = request->resources[i];
         count++;
     }
     return count;

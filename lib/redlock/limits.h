@@ -8,8 +8,8 @@
 
 enum { REDLOCK_NODE_NAME_SIZE = 128 };
 
-/* What is locked for a place of a resource (redlock.h: limit). No resource begins like that. */
-#define REDLOCK_PLACE_PREFIX "hf:place:"
+/* What is locked for a seat of a resource (redlock.h: limit). No resource begins like that. */
+#define REDLOCK_SEAT_PREFIX "hf:seat:"
 
 #define REDLOCK_CONNECT_TIMEOUT_NS (1000 * NS_PER_MS)
 

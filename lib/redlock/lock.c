@@ -454,7 +454,7 @@ void lock_grants_gather(struct redlock_lock *lock)
         refuse_for_good(lock, all);
         return;
     }
-    bool is_single = lock->key_count == 1 && !lock->is_shared && !lock_has_later_place(lock);
+    bool is_single = lock->key_count == 1 && !lock->is_shared && !lock_has_later_seat(lock);
     batch_add(is_single ? BATCH_GRANT : BATCH_GRANT_ALL, lock, lock->lease.round, all);
 }
 
@@ -488,7 +488,7 @@ static void attempt_begin(struct redlock_lock *lock)
     lock->remaining_ns = 0;
     lock->refused_key = REFUSED_KEY_UNKNOWN;
     lock->others_at = lock->readers_at = 0;
-    lock->meets_places = lock->clashes = lock->was_refused = lock->was_handed_over = false;
+    lock->meets_seats = lock->clashes = lock->was_refused = lock->was_handed_over = false;
     lock->group->counters.attempts++;
     list_append(&lock->group->granting, &lock->granting_link);
     loop_at_turn_end(lock->group->loop, LOOP_BATCH, &lock->group->send);
@@ -661,7 +661,7 @@ void lock_dispose(struct redlock_lock *lock)
     loop_timer_clear(lock->group->loop, &lock->timer);
     lock_wait_dispose(lock);
     validity_end(&lock->validity);
-    lock_places_dispose(lock);
+    lock_seats_dispose(lock);
     buffer_fini(&lock->keys);
     free(lock);
 }
@@ -679,7 +679,7 @@ static bool request_take(struct redlock_lock *lock, const struct redlock_request
         buffer_append_text(&lock->keys, sorted[i]);
         lock->key_ends[i] = (uint16_t)lock->keys.length;
     }
-    if (lock_places_begin(lock, request))
+    if (lock_seats_begin(lock, request))
         lock_wait_init_line(lock);
     lock->owner_length = request->owner != NULL ? strnlen(request->owner, REDLOCK_OWNER_BYTES_MAX) : 0;
     if (lock->owner_length > 0)
@@ -777,9 +777,9 @@ uint64_t redlock_lock_token(const struct redlock_lock *lock)
     return lock != NULL ? lock->lease.token : 0;
 }
 
-unsigned redlock_lock_place(const struct redlock_lock *lock)
+unsigned redlock_lock_seat(const struct redlock_lock *lock)
 {
-    return lock != NULL && lock_has_limit(lock) ? lock->places->place : 0;
+    return lock != NULL && lock_has_limit(lock) ? lock->seats->seat : 0;
 }
 
 int64_t redlock_lock_ttl_ns(const struct redlock_lock *lock)

@@ -26,10 +26,10 @@
  *
  * A reader stands in no line: it asks the nodes beside other readers of its process, and waits as if it were alone.
  *
- * If several may hold the resource (places.h), a refusal at one place leads to the next at once, without the places
+ * If several may hold the resource (seats.h), a refusal at one seat leads to the next at once, without the seats
  * that other locks of this process have or ask for; a pass has ended when none is left. A lock that waits listens for
- * the release of every place, and keeps the turn of one, so that of the locks that wait in this process each asks for
- * a different one. If the process has all places, the lock waits in a line of the resource, and gets the next place
+ * the release of every seat, and keeps the turn of one, so that of the locks that wait in this process each asks for
+ * a different one. If the process has all seats, the lock waits in a line of the resource, and gets the next seat
  * that a lock of the process leaves. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,7 +70,7 @@ static struct local_key local_key_of(const struct redlock_lock *lock, unsigned i
 
 static bool searches(const struct redlock_lock *lock)
 {
-    return lock_has_limit(lock) && lock->places->searches;
+    return lock_has_limit(lock) && lock->seats->searches;
 }
 
 /* --- hints to others ---------------------------------------------------------------------------------------------- */
@@ -134,12 +134,12 @@ static void listen_for_release(struct redlock_lock *lock)
     struct lock_wait *wait = &lock->wait;
     if (wait->want_count > 0)
         return;
-    bool hears_readers = lock_has_later_place(lock) && !searches(lock); /* these leave the resource */
-    wait->want_count = searches(lock) ? lock->places->limit : lock->key_count + hears_readers;
+    bool hears_readers = lock_has_later_seat(lock) && !searches(lock); /* these leave the resource */
+    wait->want_count = searches(lock) ? lock->seats->limit : lock->key_count + hears_readers;
     wait->wants = memory_zeroed(wait->want_count, sizeof *wait->wants);
     for (unsigned i = 0; i < wait->want_count; i++) {
-        bool is_of_place = searches(lock) || i == lock->key_count;
-        struct key_span key = is_of_place ? lock_place_key(lock, searches(lock) ? i + 1 : 1) : lock_key(lock, i);
+        bool is_of_seat = searches(lock) || i == lock->key_count;
+        struct key_span key = is_of_seat ? lock_seat_key(lock, searches(lock) ? i + 1 : 1) : lock_key(lock, i);
         wait->wants[i].lock = lock;
         notification_want_init(&wait->wants[i].want, heard);
         notifications_want(lock->group->notifications, &wait->wants[i].want, key.bytes, key.length);
@@ -158,7 +158,7 @@ static void listen_no_more(struct redlock_lock *lock)
 
 /* --- clients of other kinds --------------------------------------------------------------------------------------- */
 
-/* Nothing is wanted by several, and none was met for long; none knows the places of a resource with a limit; and
+/* Nothing is wanted by several, and none was met for long; none knows the seats of a resource with a limit; and
  * readers hand nothing on. */
 static bool is_alone(const struct redlock_lock *lock)
 {
@@ -285,7 +285,7 @@ static void intent_draw(struct redlock_lock *lock, bool keeps_all)
 void lock_wait_keeps_turn(struct redlock_lock *lock)
 {
     node_set all = (node_set)((1u << lock->group->node_count) - 1u);
-    bool keeps_all = (lock->key_count > 1 || lock->meets_places) && !lock->wait.comes_back;
+    bool keeps_all = (lock->key_count > 1 || lock->meets_seats) && !lock->wait.comes_back;
     if (!keeps_all && (lock->is_shared || lock->readers_at == 0))
         return;
     if (lock->intent_length == 0)
@@ -308,7 +308,7 @@ static void turn_give_up(struct redlock_lock *lock)
 static struct instant busy_until(struct redlock_lock *lock, bool by_expiry)
 {
     struct lock_wait *wait = &lock->wait;
-    struct instant asked = searches(lock) ? lock->places->pass_began : lock->lease.validity_from;
+    struct instant asked = searches(lock) ? lock->seats->pass_began : lock->lease.validity_from;
     int64_t look_ns = lock_others_look_ns(lock);
     lock_wait_keeps_turn(lock);
     listen_for_release(lock);
@@ -316,7 +316,7 @@ static struct instant busy_until(struct redlock_lock *lock, bool by_expiry)
         wait->wants[i].want.hears_each = lock->readers_at != 0;
     if (look_ns > 0)
         return instant_after(now_of(lock), look_ns);
-    bool is_deaf = lock->is_shared && lock->intent_length > 0; /* to later places, and to what its turn displaced */
+    bool is_deaf = lock->is_shared && lock->intent_length > 0; /* to later seats, and to what its turn displaced */
     if (is_deaf || !is_live(lock) || lock->remaining_ns <= 0)
         return poll_at(lock);
     /* A release before the subscription, or during this attempt, may have been missed. */
@@ -329,98 +329,98 @@ static struct instant busy_until(struct redlock_lock *lock, bool by_expiry)
     return expiry_at(lock, lock->remaining_ns);
 }
 
-/* --- places ------------------------------------------------------------------------------------------------------- */
+/* --- seats ------------------------------------------------------------------------------------------------------- */
 
 static void pass_begin(struct redlock_lock *lock, unsigned start)
 {
-    struct lock_places *places = lock->places;
-    place_pass_begin(&places->pass, places->limit, start);
-    places->was_asked = false;
-    places->free_at = INSTANT_NEVER;
-    places->next = places->freed = 0;
+    struct lock_seats *seats = lock->seats;
+    seat_pass_begin(&seats->pass, seats->limit, start);
+    seats->was_asked = false;
+    seats->free_at = INSTANT_NEVER;
+    seats->next = seats->freed = 0;
 }
 
 static void pass_begin_anywhere(struct redlock_lock *lock)
 {
     uint64_t noise = (uint64_t)random_between(0, UINT32_MAX);
-    pass_begin(lock, places_start(lock->group->places_seen, lock->places->hash, lock->places->limit, noise));
+    pass_begin(lock, seats_start(lock->group->seats_seen, lock->seats->hash, lock->seats->limit, noise));
 }
 
-/* Begins with the place that it has. */
+/* Begins with the seat that it has. */
 static void pass_begin_here(struct redlock_lock *lock)
 {
-    pass_begin(lock, lock->places->place);
-    (void)place_pass_next(&lock->places->pass);
+    pass_begin(lock, lock->seats->seat);
+    (void)seat_pass_next(&lock->seats->pass);
 }
 
-/* The next place that no other lock of this process has or asks for; 0 = none is left in this pass. */
-static unsigned place_seek(struct redlock_lock *lock)
+/* The next seat that no other lock of this process has or asks for; 0 = none is left in this pass. */
+static unsigned seat_seek(struct redlock_lock *lock)
 {
-    unsigned place = 0;
-    while ((place = place_pass_next(&lock->places->pass)) != 0)
-        if (lock_place_owner(lock, place) == NULL)
+    unsigned seat = 0;
+    while ((seat = seat_pass_next(&lock->seats->pass)) != 0)
+        if (lock_seat_owner(lock, seat) == NULL)
             break;
-    return place;
+    return seat;
 }
 
-/* Takes the turn of a place that nobody in this process has. */
-static void place_take(struct redlock_lock *lock, unsigned place)
+/* Takes the turn of a seat that nobody in this process has. */
+static void seat_take(struct redlock_lock *lock, unsigned seat)
 {
     struct lock_wait *wait = &lock->wait;
-    lock_place_set(lock, place);
+    lock_seat_set(lock, seat);
     bool has_turn = local_waiters_want(lock->group->local_waiters, &wait->claim, wait->keys, 1);
     invariant(has_turn);
 }
 
-static void place_hand_on(struct redlock_lock *lock, struct local_waiter *line, unsigned place, unsigned row);
+static void seat_hand_on(struct redlock_lock *lock, struct local_waiter *line, unsigned seat, unsigned row);
 
-/* The place before may be the only one that somebody in line knows of. */
-static void place_change(struct redlock_lock *lock, unsigned place)
+/* The seat before may be the only one that somebody in line knows of. */
+static void seat_change(struct redlock_lock *lock, unsigned seat)
 {
     struct local_waiters *waiters = lock->group->local_waiters;
-    unsigned left = lock->places->place;
+    unsigned left = lock->seats->seat;
     lock->group->leaving = lock;
     local_waiters_leave(waiters, &lock->wait.claim);
-    place_take(lock, place);
-    place_hand_on(lock, local_waiters_owner(waiters, lock->places->line_key), left, 0);
+    seat_take(lock, seat);
+    seat_hand_on(lock, local_waiters_owner(waiters, lock->seats->line_key), left, 0);
 }
 
 bool lock_wait_seeks(struct redlock_lock *lock, const struct lease_step *step)
 {
-    struct lock_places *places = lock->places;
+    struct lock_seats *seats = lock->seats;
     bool is_refused = lock->lease.state == LEASE_WAITING || step->news == LEASE_NEWS_REFUSED;
     bool is_new = lock->lease.state != LEASE_WAITING || lock->wait.planned_round != lock->lease.round;
-    if (!places->searches || !is_refused || !is_new || lock->lease.refusal != REDLOCK_BUSY)
+    if (!seats->searches || !is_refused || !is_new || lock->lease.refusal != REDLOCK_BUSY)
         return false;
-    if (!places->was_asked)
-        places->pass_began = lock->lease.validity_from;
-    places->was_asked = true;
+    if (!seats->was_asked)
+        seats->pass_began = lock->lease.validity_from;
+    seats->was_asked = true;
     if (lock->remaining_ns > 0)
-        places->free_at = instant_earlier(places->free_at, instant_after(lock->told_at, lock->remaining_ns));
-    places->next = place_seek(lock);
-    if (places->next == 0 && places->freed != 0 && lock_place_owner(lock, places->freed) == NULL) {
-        unsigned freed = places->freed;
+        seats->free_at = instant_earlier(seats->free_at, instant_after(lock->told_at, lock->remaining_ns));
+    seats->next = seat_seek(lock);
+    if (seats->next == 0 && seats->freed != 0 && lock_seat_owner(lock, seats->freed) == NULL) {
+        unsigned freed = seats->freed;
         pass_begin(lock, freed);
-        places->next = place_pass_next(&places->pass);
+        seats->next = seat_pass_next(&seats->pass);
     }
-    if (places->next == 0 || lock->lease.state != LEASE_WAITING) { /* what it tells is about all places */
+    if (seats->next == 0 || lock->lease.state != LEASE_WAITING) { /* what it tells is about all seats */
         lock->told_at = now_of(lock);
-        lock->remaining_ns = places->free_at.ns != INSTANT_NEVER.ns ? instant_since(lock->told_at, places->free_at) : 0;
+        lock->remaining_ns = seats->free_at.ns != INSTANT_NEVER.ns ? instant_since(lock->told_at, seats->free_at) : 0;
     }
-    return places->next != 0;
+    return seats->next != 0;
 }
 
 /* False: the pass is over, and the next one begins here. */
 static bool pass_goes_on(struct redlock_lock *lock)
 {
-    struct lock_places *places = lock->places;
-    unsigned next = places->next;
-    places->next = 0;
-    if (next == 0 || lock_place_owner(lock, next) != NULL) {
+    struct lock_seats *seats = lock->seats;
+    unsigned next = seats->next;
+    seats->next = 0;
+    if (next == 0 || lock_seat_owner(lock, next) != NULL) {
         pass_begin_here(lock);
         return false;
     }
-    place_change(lock, next);
+    seat_change(lock, next);
     lease_wait_until(&lock->lease, now_of(lock));
     return true;
 }
@@ -512,19 +512,19 @@ static void held_heard(struct redlock_lock *lock, int64_t held_ns)
     ask_at(lock, lock->intent_length > 0 ? instant_earlier(asks_at(lock), at) : at);
 }
 
-/* A place is free: the lock asks there, unless another lock of this process is about to. */
-static bool place_heard(struct redlock_lock *lock, unsigned place, bool waits)
+/* A seat is free: the lock asks there, unless another lock of this process is about to. */
+static bool seat_heard(struct redlock_lock *lock, unsigned seat, bool waits)
 {
-    struct lock_places *places = lock->places;
-    const struct local_waiter *owner = lock_place_owner(lock, place);
+    struct lock_seats *seats = lock->seats;
+    const struct local_waiter *owner = lock_seat_owner(lock, seat);
     if (owner != NULL && owner != &lock->wait.claim)
         return false;
-    places_note_free(lock->group->places_seen, places->hash, place);
-    places->freed = place;
+    seats_note_free(lock->group->seats_seen, seats->hash, seat);
+    seats->freed = seat;
     if (!waits)
         return owner != NULL;
     if (owner == NULL)
-        place_change(lock, place);
+        seat_change(lock, seat);
     pass_begin_here(lock);
     return true;
 }
@@ -543,7 +543,7 @@ static void heard(struct notification_want *want, enum notification_kind kind, i
     bool waits = lock->lease.state == LEASE_WAITING &&
                  (lock->lease.refusal == REDLOCK_BUSY || wait->is_long || (kind == NOTIFIED_HELD && is_outvoted(lock)));
     bool is_free = kind == NOTIFIED_FREE || kind == NOTIFIED_ALONE;
-    if (searches(lock) && is_free && !place_heard(lock, (unsigned)(heard_of - wait->wants) + 1, waits))
+    if (searches(lock) && is_free && !seat_heard(lock, (unsigned)(heard_of - wait->wants) + 1, waits))
         return;
     if (lock_has_limit(lock) && kind == NOTIFIED_HELD) /* others may be free */
         return;
@@ -697,7 +697,7 @@ static void start(struct redlock_lock *lock)
 static bool may_take_over(struct redlock_lock *lock)
 {
     struct lock_wait *wait = &lock->wait;
-    unsigned handed = searches(lock) ? lock->places->row : local_waiter_handed(&wait->claim);
+    unsigned handed = searches(lock) ? lock->seats->row : local_waiter_handed(&wait->claim);
     wait->row_began = lock->group->leaving->wait.row_began;
     return handed <= wait->row_most && instant_since(wait->row_began, now_of(lock)) < wait->row_limit_ns;
 }
@@ -727,7 +727,7 @@ static void has_turn(struct local_waiter *claim)
     }
     local_waiter_restart(claim);
     if (searches(lock))
-        lock->places->row = 0;
+        lock->seats->row = 0;
     if (is_left)
         (void)must_give_way(lock, until);
     ask_at(lock, after_release(lock, 1));
@@ -736,23 +736,23 @@ static void has_turn(struct local_waiter *claim)
         listen_for_release(lock); /* and for a quicker process */
 }
 
-/* --- the line of a resource whose places this process has --------------------------------------------------------- */
+/* --- the line of a resource whose seats this process has --------------------------------------------------------- */
 
-/* The first in line that may have this place: others may know of fewer. NULL = nobody. */
-static struct lock_places *place_heir(struct local_waiter *line, unsigned place)
+/* The first in line that may have this seat: others may know of fewer. NULL = nobody. */
+static struct lock_seats *seat_heir(struct local_waiter *line, unsigned seat)
 {
-    while (line != NULL && list_owner(line, struct lock_places, line)->limit < place)
+    while (line != NULL && list_owner(line, struct lock_seats, line)->limit < seat)
         line = local_waiter_behind(line);
-    return line != NULL ? list_owner(line, struct lock_places, line) : NULL;
+    return line != NULL ? list_owner(line, struct lock_seats, line) : NULL;
 }
 
-/* The place that a lock leaves goes to the first in line, unless a lock of the process requested this very place. */
-static void place_hand_on(struct redlock_lock *lock, struct local_waiter *line, unsigned place, unsigned row)
+/* The seat that a lock leaves goes to the first in line, unless a lock of the process requested this very seat. */
+static void seat_hand_on(struct redlock_lock *lock, struct local_waiter *line, unsigned seat, unsigned row)
 {
-    struct lock_places *nexts = place_heir(line, place);
-    if (nexts == NULL || lock_place_owner(nexts->lock, place) != NULL)
+    struct lock_seats *nexts = seat_heir(line, seat);
+    if (nexts == NULL || lock_seat_owner(nexts->lock, seat) != NULL)
         return;
-    place_take(nexts->lock, place);
+    seat_take(nexts->lock, seat);
     pass_begin_here(nexts->lock);
     nexts->row = row + 1;
     local_waiters_leave(lock->group->local_waiters, &nexts->line);
@@ -760,39 +760,39 @@ static void place_hand_on(struct redlock_lock *lock, struct local_waiter *line, 
     has_turn(&nexts->lock->wait.claim);
 }
 
-static void place_left(struct redlock_lock *lock)
+static void seat_left(struct redlock_lock *lock)
 {
-    struct lock_places *places = lock->places;
+    struct lock_seats *seats = lock->seats;
     struct local_waiters *waiters = lock->group->local_waiters;
-    local_waiters_leave(waiters, &places->line);
+    local_waiters_leave(waiters, &seats->line);
     if (lock->lease.state == LEASE_HELD)
-        places_note_free(lock->group->places_seen, places->hash, places->place);
-    place_hand_on(lock, local_waiters_owner(waiters, places->line_key), places->place, places->row);
+        seats_note_free(lock->group->seats_seen, seats->hash, seats->seat);
+    seat_hand_on(lock, local_waiters_owner(waiters, seats->line_key), seats->seat, seats->row);
 }
 
-/* What a lock without a limit leaves is the first place of each resource. A reader had no turn that it could leave. */
-static void first_places_left(struct redlock_lock *lock)
+/* What a lock without a limit leaves is the first seat of each resource. A reader had no turn that it could leave. */
+static void first_seats_left(struct redlock_lock *lock)
 {
-    bool may_matter = lock->group->places_seen != NULL && !lock->is_shared;
+    bool may_matter = lock->group->seats_seen != NULL && !lock->is_shared;
     for (unsigned i = 0; may_matter && i < lock->key_count; i++)
-        place_hand_on(lock, lock_line_first(lock, i), 1, 0);
+        seat_hand_on(lock, lock_line_first(lock, i), 1, 0);
 }
 
-/* Asks at a place that no other lock of this process has, or waits in line. */
-static void places_wait_begin(struct redlock_lock *lock)
+/* Asks at a seat that no other lock of this process has, or waits in line. */
+static void seats_wait_begin(struct redlock_lock *lock)
 {
     struct lock_wait *wait = &lock->wait;
     pass_begin_anywhere(lock);
-    unsigned place = place_seek(lock);
-    if (place != 0) {
-        place_take(lock, place);
+    unsigned seat = seat_seek(lock);
+    if (seat != 0) {
+        seat_take(lock, seat);
         wait->give_up_at = wait->limit_ns > 0 ? instant_after(lock->asked_at, wait->limit_ns) : INSTANT_NEVER;
         start(lock);
         return;
     }
     wait->is_queued = true;
     wait->give_up_at = local_give_up_at(lock);
-    (void)local_waiters_want(lock->group->local_waiters, &lock->places->line, &lock->places->line_key, 1);
+    (void)local_waiters_want(lock->group->local_waiters, &lock->seats->line, &lock->seats->line_key, 1);
     timer_follow(lock);
 }
 
@@ -837,8 +837,8 @@ void lock_wait_init(struct redlock_lock *lock)
 
 void lock_wait_init_line(struct redlock_lock *lock)
 {
-    /* Who is first waits on: each place that it knows has a lock of this process, which hands it on (place_hand_on). */
-    local_waiter_init(&lock->places->line, NULL);
+    /* Who is first waits on: each seat that it knows has a lock of this process, which hands it on (seat_hand_on). */
+    local_waiter_init(&lock->seats->line, NULL);
 }
 
 void lock_wait_take_terms(struct redlock_lock *lock, const struct redlock_terms *terms)
@@ -872,14 +872,14 @@ void lock_wait_begin(struct redlock_lock *lock)
     lock->holder[0] = '\0';
     lock->remaining_ns = 0;
     lock->refused_key = REFUSED_KEY_UNKNOWN;
-    lock->meets_places = lock->clashes = lock->was_refused = false;
+    lock->meets_seats = lock->clashes = lock->was_refused = false;
     for (unsigned i = 0; i < lock->key_count; i++)
         wait->keys[i] = local_key_of(lock, i);
     lock->terms.tries = wait->tries;
     if (searches(lock)) {
         if (wait->tries != LEASE_TRIES_ENDLESS)
-            lock->terms.tries *= lock->places->limit;
-        places_wait_begin(lock);
+            lock->terms.tries *= lock->seats->limit;
+        seats_wait_begin(lock);
         return;
     }
     if (lock->is_shared || local_waiters_want(lock->group->local_waiters, &wait->claim, wait->keys, lock->key_count)) {
@@ -904,7 +904,7 @@ void lock_wait_won(struct redlock_lock *lock)
     if (!lock->wait.is_silent)
         lock->wait.row_began = now_of(lock);
     if (lock_has_limit(lock))
-        places_note_taken(lock->group->places_seen, lock->places->hash, lock->places->place);
+        seats_note_taken(lock->group->seats_seen, lock->seats->hash, lock->seats->seat);
     if (!lock->wait.is_silent) /* else no other process was notified that it was free */
         say_held(lock, lowest(lock->lease.yes, HINT_NODES), lock->terms.ttl_ns);
     lock->wait.is_silent = false;
@@ -929,9 +929,9 @@ void lock_wait_end(struct redlock_lock *lock)
     lock->group->leaving = lock;
     local_waiters_leave(lock->group->local_waiters, &wait->claim);
     if (lock_has_limit(lock))
-        place_left(lock);
+        seat_left(lock);
     else
-        first_places_left(lock);
+        first_seats_left(lock);
     for (unsigned i = 0; wait->gives_way && i < lock->key_count; i++)
         wait->gives_way = !lock_is_taken_over(lock, i);
     if (wait->gives_way)

@@ -243,10 +243,10 @@ static void hold_free(struct redlock_hold *hold)
     free(hold);
 }
 
-/* What has no limit is the first place. */
-static unsigned first_if_none(unsigned place)
+/* What has no limit is the first seat. */
+static unsigned first_if_none(unsigned seat)
 {
-    return place > 0 ? place : 1;
+    return seat > 0 ? seat : 1;
 }
 
 static enum reentry owner_judge(const struct asking *asking, struct redlock_hold **hold_out)
@@ -344,7 +344,7 @@ static enum redlock_answer acquire(const struct asking *asking)
     enum redlock_answer answer = has_delays ? ask_with_delays(asking, hold) : ask_nodes(asking, hold, &asking->terms);
     if (answer == REDLOCK_ACQUIRED) {
         hold->rule.is_acquired = true;
-        hold->rule.place = first_if_none(redlock_held_place(hold->held));
+        hold->rule.seat = first_if_none(redlock_held_seat(hold->held));
         mutex->hold = hold;
         mutex->entries = 1;
         pthread_cond_broadcast(&asking->client->changed);
@@ -404,7 +404,7 @@ static enum redlock_answer lock_or_enter(struct asking *asking)
                           "its owner has it for reading: unlock it before it is locked to write");
         case REENTRY_BEYOND:
             return refuse(mutex, REDLOCK_INVALID,
-                          "its owner has a place beyond this limit: unlock it before another is locked");
+                          "its owner has a seat beyond this limit: unlock it before another is locked");
         case REENTRY_DANGER:
             return refuse(mutex, REDLOCK_IN_DANGER, "its owner has it, and it is in danger or lost: unlock it first");
         case REENTRY_UNDECIDED:
@@ -600,10 +600,10 @@ uint64_t redlock_mutex_token(const struct redlock_mutex *mutex)
     return redlock_held_token(held_of(mutex));
 }
 
-unsigned redlock_mutex_place(const struct redlock_mutex *mutex)
+unsigned redlock_mutex_seat(const struct redlock_mutex *mutex)
 {
     const struct redlock_held *held = held_of(mutex);
-    return held != NULL && mutex->limit > 1 ? first_if_none(redlock_held_place(held)) : 0;
+    return held != NULL && mutex->limit > 1 ? first_if_none(redlock_held_seat(held)) : 0;
 }
 
 int redlock_mutex_lost_fd(struct redlock_mutex *mutex)

@@ -641,44 +641,44 @@ static bool find_begin(struct redlock_nodes *nodes, const char *resource)
     return resource != NULL;
 }
 
-static bool places_read(struct server *server, const struct redis_reply *reply)
+static bool seats_read(struct server *server, const struct redis_reply *reply)
 {
     if (reply->kind != REDIS_ARRAY || reply->count != REDLOCK_LIMIT_MAX)
         return false;
     for (unsigned i = 0; i < REDLOCK_LIMIT_MAX; i++)
         if (reply->elements[i].kind == REDIS_STRING)
-            server->places |= UINT64_C(1) << i;
+            server->seats |= UINT64_C(1) << i;
     return true;
 }
 
-_Static_assert(REDLOCK_LIMIT_MAX <= 64, "a bit for each place");
+_Static_assert(REDLOCK_LIMIT_MAX <= 64, "a bit for each seat");
 
-unsigned redlock_nodes_places(struct redlock_nodes *nodes, const char *resource, unsigned places[REDLOCK_LIMIT_MAX])
+unsigned redlock_nodes_seats(struct redlock_nodes *nodes, const char *resource, unsigned seats[REDLOCK_LIMIT_MAX])
 {
     struct buffer request = {0}, key = {0};
-    char name[REDLOCK_PLACE_NAME_SIZE];
+    char name[REDLOCK_SEAT_NAME_SIZE];
     uint64_t found = 0;
     unsigned count = 0;
-    if (places == NULL || !find_begin(nodes, resource))
+    if (seats == NULL || !find_begin(nodes, resource))
         return 0;
     redis_request_begin(&request, 1 + REDLOCK_LIMIT_MAX);
     redis_request_text(&request, "MGET");
-    for (unsigned place = 1; place <= REDLOCK_LIMIT_MAX; place++) {
-        redlock_place_name(resource, place, name);
+    for (unsigned seat = 1; seat <= REDLOCK_LIMIT_MAX; seat++) {
+        redlock_seat_name(resource, seat, name);
         buffer_clear(&key);
         key_write(nodes, name, &key);
         redis_request_bytes(&request, key.bytes, key.length);
     }
     for (unsigned i = 0; i < nodes->count; i++) {
-        nodes->servers[i].places = 0;
-        server_ask(&nodes->servers[i], &request, places_read);
+        nodes->servers[i].seats = 0;
+        server_ask(&nodes->servers[i], &request, seats_read);
     }
     nodes_run(nodes);
     for (unsigned i = 0; i < nodes->count; i++)
-        found |= nodes->servers[i].places;
-    for (unsigned place = 1; place <= REDLOCK_LIMIT_MAX; place++)
-        if ((found >> (place - 1) & 1) != 0)
-            places[count++] = place;
+        found |= nodes->servers[i].seats;
+    for (unsigned seat = 1; seat <= REDLOCK_LIMIT_MAX; seat++)
+        if ((found >> (seat - 1) & 1) != 0)
+            seats[count++] = seat;
     buffer_fini(&request);
     buffer_fini(&key);
     return count;

@@ -30,7 +30,7 @@ struct server {
     bool finds_ours;
     char trouble[256];           /* unless it was understood */
     struct redlock_key_view key; /* of the last find */
-    uint64_t places;             /* a set: for which of them it has something */
+    uint64_t seats;              /* a set: for which of them it has something */
     /* of the last inspection */
     bool is_reached, has_marker, bad_marker;
     struct marker marker;

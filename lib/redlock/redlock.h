@@ -135,10 +135,10 @@ struct redlock_terms {
  * request, and refuse others, until it has its lock or gives up. If its process dies or stands still meanwhile, that
  * ends 200 ms after the ttl that the last of their holders had when it asked last: at most 60.2 s later.
  *
- * With a `limit` of N, N may hold the resource at once: it has N places, and each is an exclusive lock of its own. The
- * lock takes any place that is free. Its token is ordered only among the holds of the same place, so a sink compares
- * tokens for each place (redlock_held_place). Place 1 has the key of the resource itself, so a client that asks for
- * the resource without a limit competes for place 1; place k has the key key_prefix + "hf:place:k:" + resource. Clients
+ * With a `limit` of N, N may hold the resource at once: it has N seats, and each is an exclusive lock of its own. The
+ * lock takes any seat that is free. Its token is ordered only among the holds of the same seat, so a sink compares
+ * tokens for each seat (redlock_held_seat). Seat 1 has the key of the resource itself, so a client that asks for
+ * the resource without a limit competes for seat 1; seat k has the key key_prefix + "hf:seat:k:" + resource. Clients
  * that disagree about N admit as many holders as the largest of their limits. Such a request names one resource.
  *
  * A `shared` lock is for readers: any number of them may hold the resource at once, and nobody who asks for it without
@@ -146,10 +146,10 @@ struct redlock_terms {
  * other request. One that waits (`wait_ms`, `comes_back`) is not starved by readers that overlap: while it waits, the
  * nodes refuse new readers, and for 200 ms after the last one has left. A reader has the token of the last writer, or a
  * greater one below that of the next writer, and may share it with other readers. So a sink remembers the tokens of
- * writers, and a reader is stale once the sink has seen a greater one. Holders of places exclude readers, and readers
- * them: while a later place than the first may be held, a node has the key "hf:places:" + key_prefix + resource. Who
- * waits for a place is a writer in this, and a reader that waits for places, or for several resources, has them kept as
- * above, but not from readers. The token of a reader is ordered only with those of place 1. */
+ * writers, and a reader is stale once the sink has seen a greater one. Holders of seats exclude readers, and readers
+ * them: while a later seat than the first may be held, a node has the key "hf:seats:" + key_prefix + resource. Who
+ * waits for a seat is a writer in this, and a reader that waits for seats, or for several resources, has them kept as
+ * above, but not from readers. The token of a reader is ordered only with those of seat 1. */
 struct redlock_request {
     const char *const *resources; /* NUL-terminated */
     size_t resource_count;
@@ -158,8 +158,8 @@ struct redlock_request {
                               `wait_ms` begin to count when none of them is ahead any more */
     bool leaves_when_busy; /* answer BUSY as soon as one attempt meets a holder; `tries` still covers other failures */
     unsigned limit;        /* how many may hold the resource at once, at most REDLOCK_LIMIT_MAX; 0 = 1. BUSY then means
-                              that each place has a holder, and `tries` counts rounds through all places */
-    unsigned place;        /* with a limit: ask for this place only, 1 to limit; 0 = any */
+                              that each seat has a holder, and `tries` counts rounds through all seats */
+    unsigned seat;         /* with a limit: ask for this seat only, 1 to limit; 0 = any */
     bool shared;           /* for a reader; not with a limit above 1 */
     bool comes_back;       /* after BUSY it will be asked for again, when the remaining time that was told is over: of a
                               writer, new readers leave it that turn, as they do to one that waits. Several resources
@@ -245,9 +245,9 @@ REDLOCK_API bool redlock_held_in_danger(const struct redlock_held *held);
 /* The fencing token of the hold, valid for each of its resources; it never changes during the hold. 0 = unfenced. It is
  * below 2^53, so the numbers of every language can carry it; still, write it as a decimal string in JSON and Redis. */
 REDLOCK_API uint64_t redlock_held_token(const struct redlock_held *held);
-/* Which of the places of the resource is held, from 1; 0 without a limit in the request. It never changes during the
+/* Which of the seats of the resource is held, from 1; 0 without a limit in the request. It never changes during the
  * hold. */
-REDLOCK_API unsigned redlock_held_place(const struct redlock_held *held);
+REDLOCK_API unsigned redlock_held_seat(const struct redlock_held *held);
 /* For an irreversible step that cannot check the token: asks a majority of the nodes now. True if the lock is still
  * ours; the question has extended it. Blocks for little more than a node's timeout. Any thread, one at a time. */
 REDLOCK_API bool redlock_held_verify(struct redlock_held *held);

@@ -122,8 +122,8 @@ int redlock_validity_descriptor(struct redlock_validity *validity);
 struct instant redlock_lock_hold_until(const struct redlock_lock *lock);
 /* The fencing token while it is held or lost; 0 = none. On the loop. */
 uint64_t redlock_lock_token(const struct redlock_lock *lock);
-/* While it is held: which of the places of its resource; 0 without a limit in the request. On the loop. */
-unsigned redlock_lock_place(const struct redlock_lock *lock);
+/* While it is held: which of the seats of its resource; 0 without a limit in the request. On the loop. */
+unsigned redlock_lock_seat(const struct redlock_lock *lock);
 
 /* Asks a majority now whether the lock is still held, by extending it. `done` runs once, later, with the outcome,
  * unless the lock is NULL or destroyed before. On the loop; the caller keeps the struct until then. */
@@ -143,10 +143,10 @@ int64_t redlock_lock_ttl_ns(const struct redlock_lock *lock);
 void redlock_lock_verify_cancel(struct redlock_lock *lock, struct redlock_verify *verify);
 
 /* Calls `released`, later and on the loop, whenever a process of the group announces that it released the resource, or
- * its place (from 1), and once when such announcements begin to arrive, because one may have been missed. Announcements
+ * its seat (from 1), and once when such announcements begin to arrive, because one may have been missed. Announcements
  * may be lost or come twice. `released` must not destroy the watch. Ends before the group. On the loop. */
 struct redlock_watch;
-struct redlock_watch *redlock_watch_create(struct redlock_group *group, const char *resource, unsigned place,
+struct redlock_watch *redlock_watch_create(struct redlock_group *group, const char *resource, unsigned seat,
                                            void (*released)(void *context), void *context);
 void redlock_watch_destroy(struct redlock_watch *watch);
 

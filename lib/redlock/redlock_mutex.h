@@ -31,7 +31,7 @@
  * All entries share one lock: its token, its ttl as it is, and its end. Once it is in danger or lost, it can only be
  * left (REDLOCK_IN_DANGER). An owner that has some of the names and wants others as well is refused
  * (REDLOCK_INVALID), because it might wait for itself. So is one that reads and wants to write; one that writes may
- * enter to read. And so is one that has a place beyond the limit that it wants now: without a limit it wants the first.
+ * enter to read. And so is one that has a seat beyond the limit that it wants now: without a limit it wants the first.
  * Another owner waits like another program.
  *
  * Readers. Any number of `shared` mutexes of a name may be locked at once, and none that is not (redlock_request):
@@ -73,7 +73,7 @@ struct redlock_mutex {
     const char *const *names; /* or all of these, or none of them */
     size_t name_count;
     struct redlock_owner *owner; /* who may enter again [NULL = nobody] */
-    unsigned limit;              /* how many may hold it at once, each at a place (redlock_request) [0 = 1] */
+    unsigned limit;              /* how many may hold it at once, each at a seat (redlock_request) [0 = 1] */
     bool shared;                 /* for a reader: others may read at the same time */
     struct redlock_terms terms;  /* ttl, tries, delay and jitter, wait, drift factor, timeout factor, ... */
     /* How long to wait before the next attempt, after so many: instead of the delay and jitter of the terms. Runs on
@@ -121,8 +121,8 @@ REDLOCK_API int64_t redlock_mutex_valid_for_ms(const struct redlock_mutex *mutex
 REDLOCK_API bool redlock_mutex_in_danger(const struct redlock_mutex *mutex);
 /* The fencing token; 0 = not locked, or unfenced. */
 REDLOCK_API uint64_t redlock_mutex_token(const struct redlock_mutex *mutex);
-/* The place that it has, with a limit; else 0. */
-REDLOCK_API unsigned redlock_mutex_place(const struct redlock_mutex *mutex);
+/* The seat that it has, with a limit; else 0. */
+REDLOCK_API unsigned redlock_mutex_seat(const struct redlock_mutex *mutex);
 /* For poll: becomes readable when the lock is lost (redlock_held_descriptor). */
 REDLOCK_API int redlock_mutex_lost_fd(struct redlock_mutex *mutex);
 

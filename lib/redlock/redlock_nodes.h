@@ -211,13 +211,13 @@ struct redlock_holder {
     const char *owner;    /* the "host:pid:slot:jid" in a value of ours, any bytes; NULL in others */
 };
 
-/* What to name as the resource for one of the places of a resource that several may hold (redlock.h: limit). */
-enum { REDLOCK_PLACE_NAME_SIZE = REDLOCK_RESOURCE_BYTES_MAX + 32 };
-REDLOCK_API void redlock_place_name(const char *resource, unsigned place, char name[REDLOCK_PLACE_NAME_SIZE]);
-/* Which places of the resource any node has something for, from the lowest on; returns how many. A node that does not
+/* What to name as the resource for one of the seats of a resource that several may hold (redlock.h: limit). */
+enum { REDLOCK_SEAT_NAME_SIZE = REDLOCK_RESOURCE_BYTES_MAX + 32 };
+REDLOCK_API void redlock_seat_name(const char *resource, unsigned seat, char name[REDLOCK_SEAT_NAME_SIZE]);
+/* Which seats of the resource any node has something for, from the lowest on; returns how many. A node that does not
  * answer, or may not say (MGET), is passed over. Changes nothing. */
-REDLOCK_API unsigned redlock_nodes_places(struct redlock_nodes *nodes, const char *resource,
-                                          unsigned places[REDLOCK_LIMIT_MAX]);
+REDLOCK_API unsigned redlock_nodes_seats(struct redlock_nodes *nodes, const char *resource,
+                                         unsigned seats[REDLOCK_LIMIT_MAX]);
 /* Looks at all nodes, and asks each what it has under the key of the resource (with options.key_prefix before it).
  * REDLOCK_NODES_TOO_FEW if some did not answer. Changes nothing. */
 REDLOCK_API enum redlock_nodes_end redlock_nodes_find(struct redlock_nodes *nodes, const char *resource);

@@ -28,7 +28,7 @@ enum reentry reentry_judge(const struct reentry_hold *hold, const struct reentry
         return REENTRY_OVERLAP;
     if (hold->is_shared && !wish->is_shared)
         return REENTRY_UPGRADE;
-    if (hold->place > wish->limit)
+    if (hold->seat > wish->limit)
         return REENTRY_BEYOND;
     return in_danger ? REENTRY_DANGER : REENTRY_AGAIN;
 }

@@ -2,7 +2,7 @@
  *
  * An owner enters again what it holds, or a part of it: with the same token, and without a request to the nodes, so the
  * ttl stays as it is. An owner that wants more than it holds would have to take several locks one after the other, and
- * could wait for itself: that is refused. So could two readers that both want to write. A place is no more than the
+ * could wait for itself: that is refused. So could two readers that both want to write. A seat is no more than the
  * resource with that limit, so whoever wants a lower limit is refused, too. After DANGER no entry succeeds, because the
  * owner has to finish. The last exit releases. */
 #ifndef REDLOCK_REENTRY_H
@@ -16,7 +16,7 @@ enum reentry {
     REENTRY_UNDECIDED, /* another thread of the owner acquires some of it at this moment: judge again after that */
     REENTRY_OVERLAP,   /* some of it is held, and some is not: no */
     REENTRY_UPGRADE,   /* it is held for reading, and wanted for writing: no */
-    REENTRY_BEYOND,    /* the place that is held lies beyond the limit that is wanted: no */
+    REENTRY_BEYOND,    /* the seat that is held lies beyond the limit that is wanted: no */
     REENTRY_DANGER,    /* the lock may end soon: no */
 };
 
@@ -25,7 +25,7 @@ struct reentry_hold {
     const char *const *names; /* sorted by bytes, none twice */
     unsigned name_count;
     bool is_acquired, is_shared;
-    unsigned place; /* once it is acquired; without a limit the first */
+    unsigned seat; /* once it is acquired; without a limit the first */
     unsigned entries;
 };
 
@@ -34,7 +34,7 @@ struct reentry_wish {
     const char *const *names; /* sorted as well */
     unsigned name_count;
     bool is_shared; /* for reading alone */
-    unsigned limit; /* any place up to this one will do; without a limit the first */
+    unsigned limit; /* any seat up to this one will do; without a limit the first */
 };
 
 /* `in_danger` is as of now. */

@@ -201,7 +201,7 @@ static bool news_parse(const char *text, size_t length, struct news *news)
     char digits[12];
     bool is_held = begins_with(text, length, HELD_PREFIX);
     if (!is_held && !begins_with(text, length, FREE_PREFIX))
-        return !begins_with(text, length, "hf:") || begins_with(text, length, REDLOCK_PLACE_PREFIX);
+        return !begins_with(text, length, "hf:") || begins_with(text, length, REDLOCK_SEAT_PREFIX);
     const char *number = text + skip, *colon = memchr(number, ':', length - skip);
     if (colon == NULL || (size_t)(colon - number) >= sizeof digits)
         return false;

@@ -107,13 +107,13 @@ TEST(what_waits_behind_its_own_process_asks_no_lock_node)
 
 /* --- several holders ---------------------------------------------------------------------------------------------- */
 
-/* Other programs have two places of three. */
-TEST(as_many_tasks_run_as_there_are_places)
+/* Other programs have two seats of three. */
+TEST(as_many_tasks_run_as_there_are_seats)
 {
     enum { TASKS = 12 };
     static const char classes[] = "{ class = \"hold\"; limit = 3; }";
     resource_hold("r");
-    resource_hold("hf:place:3:r");
+    resource_hold("hf:seat:3:r");
     for (unsigned i = 0; i < 2; i++)
         contended_start(&(struct fleet_setup){.threads = 4, .classes = classes, .lock = LOCK("10s", "")});
     contended_push("first", UNTIL_CANCELLED, "r");
@@ -123,16 +123,16 @@ TEST(as_many_tasks_run_as_there_are_places)
         snprintf(jid, sizeof jid, "t%u", i);
         contended_push(jid, UNTIL_CANCELLED, "r");
     }
-    test_await(waiting_count("places:r") == TASKS && fleet_number(&fleet, "LLEN queue:jobs") == 0);
+    test_await(waiting_count("seats:r") == TASKS && fleet_number(&fleet, "LLEN queue:jobs") == 0);
     assert_int_equal(fleet_noted_all(&fleet, "begin "), 1);
-    resource_free("--place 1 r");
+    resource_free("--seat 1 r");
     test_await(fleet_noted_all(&fleet, "begin ") == 2);
-    resource_free("--place 3 r");
+    resource_free("--seat 3 r");
     test_await(fleet_noted_all(&fleet, "begin ") == 3);
-    for (unsigned place = 1; place <= 3; place++)
-        test_await(lock_cluster_holders(&fleet.locks, place == 1   ? "lock:r"
-                                                      : place == 2 ? "lock:hf:place:2:r"
-                                                                   : "lock:hf:place:3:r") == fleet.locks.count);
+    for (unsigned seat = 1; seat <= 3; seat++)
+        test_await(lock_cluster_holders(&fleet.locks, seat == 1   ? "lock:r"
+                                                      : seat == 2 ? "lock:hf:seat:2:r"
+                                                                  : "lock:hf:seat:3:r") == fleet.locks.count);
 }
 
 /* --- names -------------------------------------------------------------------------------------------------------- */
@@ -232,7 +232,7 @@ TEST(a_class_has_no_more_than_its_share_of_the_runners)
         test_await(fleet_noted_all(&fleet, "stopped ") == ended + 1);
         free(runs);
     }
-    test_await(waiting_count("class:careful") == 0); /* a run may begin before its place is taken away */
+    test_await(waiting_count("class:careful") == 0); /* a run may begin before its position is taken away */
 }
 
 /* --- what it costs ------------------------------------------------------------------------------------------------ */

@@ -491,22 +491,22 @@ TEST(a_command_may_enter_the_lock_that_it_runs_under)
 
 /* --- several holders ---------------------------------------------------------------------------------------------- */
 
-/* The third of two does not wait; what runs in the second goes on under its place. */
+/* The third of two does not wait; what runs in the second goes on under its seat. */
 TEST(as_many_commands_run_as_the_limit_says)
 {
     char inner[1024];
     snprintf(inner, sizeof inner,
-             "H=%s/holdfast; echo $HOLDFAST_PLACE; $H lock a --limit 2 -- sh -c \"echo \\$HOLDFAST_PLACE; "
+             "H=%s/holdfast; echo $HOLDFAST_SEAT; $H lock a --limit 2 -- sh -c \"echo \\$HOLDFAST_SEAT; "
              "$H lock a --limit 2 --no-wait -- true; echo \\$?; "
              "$H lock a --same-as-holder \\$HOLDFAST_FENCE -- echo in; $H lock a --no-wait -- true; echo \\$?\"",
              test_build());
     assert_int_equal(lock_run("a", "--limit", "2", "--", "sh", "-c", inner), 0);
     bool is_first = result.out[0] == '1';
     assert_string_equal(result.out, is_first ? "1\n2\n75\nin\n75\n" : "2\n1\n75\nin\n75\n");
-    assert_int_equal(lock_cluster_holders(&cluster, "a") + lock_cluster_holders(&cluster, "hf:place:2:a"), 0);
+    assert_int_equal(lock_cluster_holders(&cluster, "a") + lock_cluster_holders(&cluster, "hf:seat:2:a"), 0);
     assert_int_equal(lock_run("a", "--limit", "2", "--json", "--", "true"), 0);
-    assert_contains(result.error, "\"place\":");
-    assert_int_equal(lock_run("a", "--", "sh", "-c", "echo \"<$HOLDFAST_PLACE>\""), 0);
+    assert_contains(result.error, "\"seat\":");
+    assert_int_equal(lock_run("a", "--", "sh", "-c", "echo \"<$HOLDFAST_SEAT>\""), 0);
     assert_string_equal(result.out, "<>\n");
 }
 

@@ -22,7 +22,7 @@ static int child_check(struct redlock_mutex *mutex, struct redlock_held *held)
     redlock_client_counters(client, &counters);
     if (redlock_mutex_unlock(mutex) != REDLOCK_NOT_HELD || redlock_mutex_valid_for_ms(mutex) != 0 ||
         redlock_mutex_valid_until_ms(mutex) != 0 || !redlock_mutex_in_danger(mutex) ||
-        redlock_mutex_token(mutex) != 0 || redlock_mutex_place(mutex) != 0 || redlock_mutex_lost_fd(mutex) != -1 ||
+        redlock_mutex_token(mutex) != 0 || redlock_mutex_seat(mutex) != 0 || redlock_mutex_lost_fd(mutex) != -1 ||
         redlock_mutex_touch(mutex) || redlock_mutex_lock(mutex) != REDLOCK_INVALID ||
         redlock_mutex_lock(&other) != REDLOCK_INVALID)
         return 1;

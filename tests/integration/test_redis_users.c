@@ -364,16 +364,16 @@ static void page_serve(void)
     unlink(token);
 }
 
-/* Two of its tasks at a time have places; the worker tells what it has seen of that. */
-static void places_are_taken(unsigned worker)
+/* Two of its tasks at a time have seats; the worker tells what it has seen of that. */
+static void seats_are_taken(unsigned worker)
 {
     char http[160];
     snprintf(http, sizeof http, "%s/http", fleet.directory);
     for (unsigned i = 0; i < 6; i++)
-        fleet_push(&fleet, "{\"class\":\"lonely\",\"args\":[300],\"jid\":\"place%u\",\"resource\":\"places\"}", i);
-    test_await(lock_cluster_holders(&fleet.locks, "lock:hf:place:2:places") >= 2);
-    test_await(fleet_noted_all(&fleet, "end place") == 6);
-    run("lock -c %s --wait=20s --shared places -- true", config); /* looks whether one is held */
+        fleet_push(&fleet, "{\"class\":\"lonely\",\"args\":[300],\"jid\":\"seat%u\",\"resource\":\"seats\"}", i);
+    test_await(lock_cluster_holders(&fleet.locks, "lock:hf:seat:2:seats") >= 2);
+    test_await(fleet_noted_all(&fleet, "end seat") == 6);
+    run("lock -c %s --wait=20s --shared seats -- true", config); /* looks whether one is held */
     assert_contains(http_ask(http, "GET", "/metrics", "", ""), "holdfast_lock_nodes_voting 3\n");
     assert_contains(http_ask(http, "GET", "/readyz", "", ""), " 200 ");
     assert_false(fleet_logged(&fleet, worker, "NOPERM"));
@@ -503,7 +503,7 @@ TEST(everything_works_with_exactly_these_rights)
     tasks_run();
     fleet_push_many(&fleet, "guarded", 200, 0, 3);
     commands_run();
-    places_are_taken(first);
+    seats_are_taken(first);
     page_serve();
     fleet_push(&fleet, "{\"class\":\"careful\",\"args\":[600000],\"jid\":\"cancelled\"}");
     test_await(fleet_noted(&fleet, "begin cancelled") == 1);
@@ -648,7 +648,7 @@ TEST(a_doctor_names_rights_that_are_missing)
                      "~hf:fences ~hf:fences:floor");
     assert_doctor_says("lock2: the user holdfast-lock lacks rights: ACL SETUSER holdfast-lock ~hf:lock:node "
                        "~hf:listeners "
-                       "~hf:readers:* ~hf:writer:* ~hf:places:* ~hf:turns +zadd "
+                       "~hf:readers:* ~hf:writer:* ~hf:seats:* ~hf:turns +zadd "
                        "+publish &hf:free:* +subscribe &hf:free:*",
                        true);
     assert_doctor_names_all_but(

@@ -258,44 +258,44 @@ TEST(a_free_lock_lets_the_oldest_go)
     assert_int_equal(fleet_number(&fleet, "LLEN queue:parked"), 1);
 }
 
-static int unlock_place(const char *place)
+static int unlock_seat(const char *seat)
 {
     char path[128];
     config_path(path);
     program_result_free(&result);
     result =
-        program_run_arguments((const char *const[]){"unlock", "-c", path, "--force", "--place", place, "r", NULL}, -1);
+        program_run_arguments((const char *const[]){"unlock", "-c", path, "--force", "--seat", seat, "r", NULL}, -1);
     return result.exit_code;
 }
 
-static void given_two_places_in_use(void)
+static void given_two_seats_in_use(void)
 {
-    for (unsigned place = 2; place <= 3; place++)
+    for (unsigned seat = 2; seat <= 3; seat++)
         for (unsigned i = 0; i < 3; i++)
-            lock_cluster_ask(&fleet.locks, i, "SET lock:hf:place:%u:r theirs PX 600000", place);
+            lock_cluster_ask(&fleet.locks, i, "SET lock:hf:seat:%u:r theirs PX 600000", seat);
 }
 
-/* A place that was not named is taken only where it is the only one. */
-TEST(of_several_places_one_must_be_named)
+/* A seat that was not named is taken only where it is the only one. */
+TEST(of_several_seats_one_must_be_named)
 {
     given_a_configuration();
-    given_two_places_in_use();
+    given_two_seats_in_use();
     assert_int_equal(unlock("r"), 1);
-    assert_contains(result.error, "several of its places are in use, so nothing was done: name one with --place");
-    assert_contains(result.out, "\"r\" has 2 places in use:");
+    assert_contains(result.error, "several of its seats are in use, so nothing was done: name one with --seat");
+    assert_contains(result.out, "\"r\" has 2 seats in use:");
     assert_int_equal(run_with("unlock", "--json", "r"), 1);
     assert_contains(result.out, "\"told\":[],\"woke\":false}");
-    assert_int_equal(lock_cluster_holders(&fleet.locks, "lock:hf:place:2:r"), 3);
-    assert_int_equal(unlock_place("9"), 1);
-    assert_contains(result.out, "Place 9 of \"r\" is free.");
+    assert_int_equal(lock_cluster_holders(&fleet.locks, "lock:hf:seat:2:r"), 3);
+    assert_int_equal(unlock_seat("9"), 1);
+    assert_contains(result.out, "Seat 9 of \"r\" is free.");
     assert_contains(result.error, "nobody held it");
     assert_lacks(result.out, "had nothing");
-    assert_int_equal(unlock_place("2"), 0);
-    assert_int_equal(lock_cluster_holders(&fleet.locks, "lock:hf:place:2:r"), 0);
-    assert_int_equal(lock_cluster_holders(&fleet.locks, "lock:hf:place:3:r"), 3);
+    assert_int_equal(unlock_seat("2"), 0);
+    assert_int_equal(lock_cluster_holders(&fleet.locks, "lock:hf:seat:2:r"), 0);
+    assert_int_equal(lock_cluster_holders(&fleet.locks, "lock:hf:seat:3:r"), 3);
     assert_int_equal(unlock("r"), 0);
-    assert_contains(result.out, "Place 3 of \"r\" is held.");
-    assert_int_equal(lock_cluster_holders(&fleet.locks, "lock:hf:place:3:r"), 0);
+    assert_contains(result.out, "Seat 3 of \"r\" is held.");
+    assert_int_equal(lock_cluster_holders(&fleet.locks, "lock:hf:seat:3:r"), 0);
 }
 
 static bool has_said(const struct program *program, const char *text)
@@ -306,12 +306,12 @@ static bool has_said(const struct program *program, const char *text)
     return has;
 }
 
-TEST(in_a_browser_a_place_can_be_named)
+TEST(in_a_browser_a_seat_can_be_named)
 {
     char config[128], directory[PRIVATE_DIRECTORY_MAX], http[PRIVATE_DIRECTORY_MAX + 8], token[sizeof http + 8];
     const char *headers = "Authorization: Bearer " TOKEN "\r\n";
     given_a_configuration();
-    given_two_places_in_use();
+    given_two_seats_in_use();
     config_path(config);
     private_directory_create(directory);
     snprintf(http, sizeof http, "%s/http", directory);
@@ -323,15 +323,15 @@ TEST(in_a_browser_a_place_can_be_named)
         program_start((const char *const[]){"serve", "-c", config, "--listen", http, "--token-file", token, NULL}, -1);
     test_await(has_said(&serve, "serve_started"));
     assert_contains(http_ask(http, "POST", "/api/change/unlock", headers, "name=r"), "\"exit_code\":1,");
-    assert_contains(http_ask(http, "POST", "/api/change/unlock", headers, "name=r&place=2"), "\"exit_code\":0,");
-    assert_int_equal(lock_cluster_holders(&fleet.locks, "lock:hf:place:2:r"), 0);
-    assert_int_equal(lock_cluster_holders(&fleet.locks, "lock:hf:place:3:r"), 3);
-    assert_contains(http_ask(http, "POST", "/api/change/unlock", headers, "name=r&place=3+--help"), "\"exit_code\":2,");
+    assert_contains(http_ask(http, "POST", "/api/change/unlock", headers, "name=r&seat=2"), "\"exit_code\":0,");
+    assert_int_equal(lock_cluster_holders(&fleet.locks, "lock:hf:seat:2:r"), 0);
+    assert_int_equal(lock_cluster_holders(&fleet.locks, "lock:hf:seat:3:r"), 3);
+    assert_contains(http_ask(http, "POST", "/api/change/unlock", headers, "name=r&seat=3+--help"), "\"exit_code\":2,");
     assert_int_equal(kill(serve.pid, SIGTERM), 0);
     program_result_free(&result);
     result = program_wait(&serve);
     assert_contains(result.error, "serve_action action=unlock name=r option=- ");
-    assert_contains(result.error, "serve_action action=unlock name=r option=\"--place=2\" ");
+    assert_contains(result.error, "serve_action action=unlock name=r option=\"--seat=2\" ");
     unlink(token);
     assert_int_equal(rmdir(directory), 0);
 }

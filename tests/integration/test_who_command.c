@@ -69,72 +69,72 @@ TEST(the_task_that_holds_is_named)
     assert_lacks(result.out, "since    unknown");
 }
 
-TEST(a_place_of_a_resource_is_shown)
+TEST(a_seat_of_a_resource_is_shown)
 {
     given_a_configuration();
     for (unsigned i = 0; i < fleet.locks.count; i++)
-        lock_cluster_ask(&fleet.locks, i, "SET lock:hf:place:2:r theirs PX 600000");
-    fleet_number(&fleet, "ZADD hf:2:waiting:places:r 1 who-waits");
-    assert_int_equal(run_with("who", "--place=1", "r"), 1);
-    assert_contains(result.out, "Place 1 of \"r\" is free.");
+        lock_cluster_ask(&fleet.locks, i, "SET lock:hf:seat:2:r theirs PX 600000");
+    fleet_number(&fleet, "ZADD hf:2:waiting:seats:r 1 who-waits");
+    assert_int_equal(run_with("who", "--seat=1", "r"), 1);
+    assert_contains(result.out, "Seat 1 of \"r\" is free.");
     assert_contains(result.out, "who-waits");
-    assert_int_equal(run_with("who", "--place=2", "r"), 0);
-    assert_contains(result.out, "Place 2 of \"r\" is held.");
+    assert_int_equal(run_with("who", "--seat=2", "r"), 0);
+    assert_contains(result.out, "Seat 2 of \"r\" is held.");
     assert_contains(result.out, "who-waits");
     assert_int_equal(who("r"), 0); /* it is the only one in use */
-    assert_contains(result.out, "Place 2 of \"r\" is held.");
+    assert_contains(result.out, "Seat 2 of \"r\" is held.");
     assert_contains(result.out, "who-waits");
-    assert_int_equal(run_with("who", "--place=65", "r"), 2);
+    assert_int_equal(run_with("who", "--seat=65", "r"), 2);
 }
 
-TEST(all_places_in_use_are_shown)
+TEST(all_seats_in_use_are_shown)
 {
     given_a_configuration();
     for (unsigned i = 0; i < fleet.locks.count; i++) {
         lock_cluster_ask(&fleet.locks, i, "SET lock:r 0123456789abcdef0123456789abcdef:one PX 600000");
-        lock_cluster_ask(&fleet.locks, i, "SET lock:hf:place:64:r theirs PX 600000");
-        lock_cluster_ask(&fleet.locks, i, "SET lock:hf:place:2:rr other PX 600000");
+        lock_cluster_ask(&fleet.locks, i, "SET lock:hf:seat:64:r theirs PX 600000");
+        lock_cluster_ask(&fleet.locks, i, "SET lock:hf:seat:2:rr other PX 600000");
     }
-    lock_cluster_ask(&fleet.locks, 0, "SET lock:hf:place:2:r left PX 600000");
+    lock_cluster_ask(&fleet.locks, 0, "SET lock:hf:seat:2:r left PX 600000");
     lock_cluster_fence_put(&fleet.locks, 0, "lock:r", "1700000000000017");
     lock_cluster_fence_put(&fleet.locks, 1, "lock:r", "1700000000000017");
-    fleet_number(&fleet, "ZADD hf:2:waiting:places:r 1 who-waits");
+    fleet_number(&fleet, "ZADD hf:2:waiting:seats:r 1 who-waits");
     fleet_number(&fleet, "ZADD hf:2:waiting:resource:r 1 who-waits-elsewhere");
     assert_int_equal(who("r"), 0);
     assert_string_equal(result.error, "");
-    assert_contains(result.out, "\"r\" has 3 places in use:");
-    assert_contains(result.out, "    1  \"one\"            held      3 of 3  ");
+    assert_contains(result.out, "\"r\" has 3 seats in use:");
+    assert_contains(result.out, "   1  \"one\"            held      3 of 3  ");
     assert_contains(result.out, "  1700000000000017\n");
-    assert_contains(result.out, "    2  another program  leftover  1 of 3  ");
-    assert_contains(result.out, "   64  another program  held      3 of 3  ");
+    assert_contains(result.out, "   2  another program  leftover  1 of 3  ");
+    assert_contains(result.out, "  64  another program  held      3 of 3  ");
     assert_contains(result.out, " who-waits ");
     assert_contains(result.out, "And 1 in a line of another limit");
     assert_int_equal(who_json("r"), 0);
     assert_contains(result.out, "\"owner\":\"one\"");
-    assert_contains(result.out, "\"reader\":false,\"place\":1},{\"value\":\"left\"");
-    assert_contains(result.out, "\"reader\":false,\"place\":64}],\"state\":\"held\"");
-    assert_contains(result.out, "\"place\":null,\"limit\":null,\"waiting\":1");
+    assert_contains(result.out, "\"reader\":false,\"seat\":1},{\"value\":\"left\"");
+    assert_contains(result.out, "\"reader\":false,\"seat\":64}],\"state\":\"held\"");
+    assert_contains(result.out, "\"seat\":null,\"limit\":null,\"waiting\":1");
     assert_contains(result.out, "\"waiting_under_other_limit\":1");
     lock_cluster_take_away(&fleet.locks, "lock:r");
-    lock_cluster_take_away(&fleet.locks, "lock:hf:place:64:r");
+    lock_cluster_take_away(&fleet.locks, "lock:hf:seat:64:r");
     lock_cluster_ask(&fleet.locks, 1, "SET lock:r left PX 600000");
     assert_int_equal(who("r"), 1);
-    assert_contains(result.out, "    1  another program  leftover  1 of 3  ");
+    assert_contains(result.out, "   1  another program  leftover  1 of 3  ");
 }
 
-TEST(a_place_above_the_limit_is_told)
+TEST(a_seat_above_the_limit_is_told)
 {
     fleet_work(&fleet, &(struct fleet_setup){.plugin = "holder",
                                              .lock = "ttl = \"30s\"; prefix = \"lock:\"; ",
                                              .classes = "{ class = \"hold\"; limit = 2; resource = \"r:{0}\"; }"});
-    for (unsigned place = 2; place <= 3; place++)
+    for (unsigned seat = 2; seat <= 3; seat++)
         for (unsigned i = 0; i < fleet.locks.count; i++)
-            lock_cluster_ask(&fleet.locks, i, "SET lock:hf:place:%u:r:1 theirs PX 600000", place);
+            lock_cluster_ask(&fleet.locks, i, "SET lock:hf:seat:%u:r:1 theirs PX 600000", seat);
     assert_int_equal(who("r:1"), 0);
-    assert_contains(result.out, "Place 3 is in use, and the class hold has a limit of 2 here");
+    assert_contains(result.out, "Seat 3 is in use, and the class hold has a limit of 2 here");
     assert_int_equal(who_json("r:1"), 0);
     assert_contains(result.out, "\"limit\":2,");
-    lock_cluster_take_away(&fleet.locks, "lock:hf:place:3:r:1");
+    lock_cluster_take_away(&fleet.locks, "lock:hf:seat:3:r:1");
     assert_int_equal(who("r:1"), 0);
     assert_lacks(result.out, "has a limit of");
 }

@@ -117,7 +117,7 @@ TEST(all_places_and_all_of_a_share)
     holder_push("jobs", "two", "r");
     test_await(is_noted("begin two"));
     holder_push("jobs", "three", "r");
-    assert_why("three", "limit", FOUND, "It waits for a place at r: all of 2 are taken, one ");
+    assert_why("three", "limit", FOUND, "It waits for a seat at r: all of 2 are taken, one ");
     holder_push("jobs", "other", "s");
     test_await(is_noted("begin other"));
     holder_push("jobs", "four", "t");

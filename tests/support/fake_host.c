@@ -141,9 +141,9 @@ static int lock_descriptor(const hf_job *job)
     return job->lock_lost > 0 ? job->lock_lost : -1;
 }
 
-static unsigned lock_place(const hf_job *job)
+static unsigned lock_seat(const hf_job *job)
 {
-    return job->place;
+    return job->seat;
 }
 
 static const char *lock_fence(const hf_job *job, unsigned i)
@@ -217,7 +217,7 @@ static const void *api(const char *name, unsigned version)
                                      .fence = lock_fence,
                                      .verify = lock_verify,
                                      .descriptor = lock_descriptor,
-                                     .place = lock_place};
+                                     .seat = lock_seat};
     static const hf_cancel_api cancel = {sizeof cancel, cancel_cancelled, cancel_reason};
     static const hf_report_api report = {sizeof report, report_progress, report_result, report_retry_in};
     static const hf_push_api push = {sizeof push, push_add};

@@ -30,7 +30,7 @@ struct hf_job {
     const char *const *resources; /* what is locked, sorted */
     unsigned resource_count;
     const char *token; /* of that lock; NULL: it has none */
-    unsigned place;    /* of its resource; 0 = that has only one */
+    unsigned seat;     /* of its resource; 0 = that has only one */
     const char *trace; /* what traceparent() gives; NULL: "" */
     int lock_lost;     /* what descriptor() gives; 0: none */
     bool is_cancelled;

@@ -230,7 +230,7 @@ void lock_probe_ask(struct lock_probe *probe, const char *resources)
                                       .owner = "host:1:2:test",
                                       .waits_here = probe->waits_here,
                                       .limit = probe->limit,
-                                      .place = probe->place,
+                                      .seat = probe->seat,
                                       .shared = probe->shared,
                                       .comes_back = probe->comes_back,
                                       .leaves_when_busy = probe->leaves_when_busy};

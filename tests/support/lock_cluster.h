@@ -69,7 +69,7 @@ struct lock_probe {
     enum redlock_loss loss;
     bool leaves_when_busy;
     bool waits_here, shared, comes_back;                                           /* what it requests */
-    unsigned limit, place;                                                         /* the same */
+    unsigned limit, seat;                                                          /* the same */
     char reason[384];                                                              /* of the last event that had one */
     void (*on_event)(struct lock_probe *probe, const struct redlock_event *event); /* may be NULL; runs last */
 };

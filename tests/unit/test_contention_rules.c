@@ -173,7 +173,7 @@ TEST(lists_are_named_in_the_order_of_the_locks)
     waiting_names_digest(&same, same_set);
     assert_string_not_equal(other_set, same_set);
     waiting_names_set(&same, (const char *const[]){"a:b"}, 1, "mail", true); /* several may hold it */
-    assert_string_equal(same.names[0], "places:a:b");
+    assert_string_equal(same.names[0], "seats:a:b");
     assert_string_equal(waiting_names_class(&same), "class:mail");
     assert_string_equal(waiting_names_resource(same.names[0]), "a:b");
     waiting_names_clear(&names);

@@ -94,14 +94,14 @@ TEST(the_environment_has_the_facts_and_nothing_else)
                                     "$HF_FENCE \"<$SECRET_OF_THE_WORKER>\" ${PATH:+has-path}"),
                      HF_OK);
     assert_contains(job.last_event, "text=jid-1 fake default 0 account:1 [\"account:1\",\"account:2\"] 42 <> has-path");
-    job.place = 3;
-    assert_int_equal(run_with(&job, "echo $HF_FENCE $HF_PLACE"), HF_OK);
+    job.seat = 3;
+    assert_int_equal(run_with(&job, "echo $HF_FENCE $HF_SEAT"), HF_OK);
     assert_contains(job.last_event, "text=42 3");
     job = (hf_job){.trace = "00-trace"};
     assert_int_equal(run_with(&job, "echo $TRACEPARENT"), HF_OK);
     assert_contains(job.last_event, "text=00-trace");
     job = (hf_job){0};
-    assert_int_equal(run_with(&job, "echo \"<$TRACEPARENT$HF_RESOURCE$HF_FENCE$HF_PLACE$HF_LOCK_UNTIL_MS>\""), HF_OK);
+    assert_int_equal(run_with(&job, "echo \"<$TRACEPARENT$HF_RESOURCE$HF_FENCE$HF_SEAT$HF_LOCK_UNTIL_MS>\""), HF_OK);
     assert_contains(job.last_event, "text=<>");
     unsetenv("SECRET_OF_THE_WORKER");
 }

@@ -353,9 +353,9 @@ TEST(names_of_our_own_keys_are_refused_where_they_would_be_keys)
     assert_true(check(2, ""));
 }
 
-static void refuse_limit(unsigned limit, unsigned place, size_t count, const char *why)
+static void refuse_limit(unsigned limit, unsigned seat, size_t count, const char *why)
 {
-    struct redlock_request request = {.resources = names, .resource_count = count, .limit = limit, .place = place};
+    struct redlock_request request = {.resources = names, .resource_count = count, .limit = limit, .seat = seat};
     assert_false(redlock_request_check(&request, "lock:", reason, sizeof reason));
     assert_contains(reason, why);
 }
@@ -371,26 +371,26 @@ TEST(limits_have_bounds_and_are_for_one_resource)
         &(struct redlock_request){.resources = names, .resource_count = 1, .limit = 2, .shared = true}, "", reason,
         sizeof reason));
     assert_contains(reason, "a shared lock has no limit");
-    for (unsigned place = 0; place <= REDLOCK_LIMIT_MAX; place++)
+    for (unsigned seat = 0; seat <= REDLOCK_LIMIT_MAX; seat++)
         assert_true(redlock_request_check(
             &(struct redlock_request){
-                .resources = names, .resource_count = 1, .limit = REDLOCK_LIMIT_MAX, .place = place},
+                .resources = names, .resource_count = 1, .limit = REDLOCK_LIMIT_MAX, .seat = seat},
             "", reason, sizeof reason));
-    names[0] = "hf:place:2:r"; /* a place of r */
-    refuse_limit(0, 0, 1, "begins with \"hf:place:\"");
+    names[0] = "hf:seat:2:r"; /* a seat of r */
+    refuse_limit(0, 0, 1, "begins with \"hf:seat:\"");
 }
 
-TEST(only_the_first_place_has_the_name_of_its_resource)
+TEST(only_the_first_seat_has_the_name_of_its_resource)
 {
-    char name[REDLOCK_PLACE_NAME_SIZE], longest[REDLOCK_RESOURCE_BYTES_MAX + 1];
-    redlock_place_name("r", 1, name);
+    char name[REDLOCK_SEAT_NAME_SIZE], longest[REDLOCK_RESOURCE_BYTES_MAX + 1];
+    redlock_seat_name("r", 1, name);
     assert_string_equal(name, "r");
-    redlock_place_name("r", 64, name);
-    assert_string_equal(name, "hf:place:64:r");
+    redlock_seat_name("r", 64, name);
+    assert_string_equal(name, "hf:seat:64:r");
     memset(longest, 'x', sizeof longest);
     longest[sizeof longest - 1] = '\0';
-    redlock_place_name(longest, 64, name);
-    assert_int_equal(strlen(name), strlen("hf:place:64:") + REDLOCK_RESOURCE_BYTES_MAX);
+    redlock_seat_name(longest, 64, name);
+    assert_int_equal(strlen(name), strlen("hf:seat:64:") + REDLOCK_RESOURCE_BYTES_MAX);
 }
 
 /* E45: everybody asks for several in one order, each once. Bytes decide, whatever they are. */

@@ -19,7 +19,7 @@ static const char *const held_names[] = {"a", "c", "e"};
 static struct reentry_hold hold_of(bool is_acquired)
 {
     return (struct reentry_hold){
-        .names = held_names, .name_count = 3, .is_acquired = is_acquired, .place = is_acquired, .entries = 1};
+        .names = held_names, .name_count = 3, .is_acquired = is_acquired, .seat = is_acquired, .entries = 1};
 }
 
 TEST(the_same_names_or_a_part_of_them_enter_again)
@@ -67,18 +67,18 @@ TEST(a_reader_does_not_become_a_writer)
     assert_int_equal(JUDGE(hold, false, "b"), REENTRY_NEW);
 }
 
-TEST(a_place_beyond_the_limit_is_another_lock)
+TEST(a_seat_beyond_the_limit_is_another_lock)
 {
     struct reentry_hold hold = hold_of(true);
     struct reentry_wish wish = {held_names, 1, false, 1};
     hold.name_count = 1;
-    hold.place = 2;
+    hold.seat = 2;
     assert_int_equal(reentry_judge(&hold, &wish, false), REENTRY_BEYOND);
     wish.limit = 2;
     assert_int_equal(reentry_judge(&hold, &wish, false), REENTRY_AGAIN);
     wish.limit = 3;
     assert_int_equal(reentry_judge(&hold, &wish, false), REENTRY_AGAIN);
-    hold.place = 1;
+    hold.seat = 1;
     assert_int_equal(reentry_judge(&hold, &wish, false), REENTRY_AGAIN);
 }
 

@@ -479,12 +479,12 @@ TEST(places_are_full_or_not)
     task_reason_find(&reason, &facts, AT(0));
     assert_string_equal(task_reason_name(reason.code), "limit");
     assert_contains(buffer_text(&reason.sentence),
-                    "It waits for a place at acct:7: all of 3 are taken, one since 2026-11-21T18:05:04Z (2.0 s ago) by "
+                    "It waits for a seat at acct:7: all of 3 are taken, one since 2026-11-21T18:05:04Z (2.0 s ago) by "
                     "the task j0 (Send) in host:1:a, which is alive; it is number 5 of 5 in line, and starts in about "
                     "22 s (");
     facts.lock.holders = 2;
     assert_reason(TASK_TURN,
-                  "It waits for a place at acct:7, which is free; it is number 5 of 5 in line, and comes at the latest "
+                  "It waits for a seat at acct:7, which is free; it is number 5 of 5 in line, and comes at the latest "
                   "in 30 s.",
                   "Nothing.");
 }

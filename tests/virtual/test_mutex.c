@@ -52,9 +52,9 @@ TEST(a_limit_lets_so_many_in)
         mutexes[i].limit = 2;
     lock(&mutexes[0]);
     lock(&mutexes[1]);
-    assert_int_equal(redlock_mutex_place(&mutexes[0]) + redlock_mutex_place(&mutexes[1]), 3);
+    assert_int_equal(redlock_mutex_seat(&mutexes[0]) + redlock_mutex_seat(&mutexes[1]), 3);
     assert_int_equal(redlock_mutex_try_lock(&mutexes[2]), REDLOCK_BUSY);
-    assert_int_equal(redlock_mutex_place(&mutexes[2]), 0);
+    assert_int_equal(redlock_mutex_seat(&mutexes[2]), 0);
     for (unsigned i = 0; i < 2; i++)
         assert_int_equal(redlock_mutex_unlock(&mutexes[i]), REDLOCK_RELEASED);
 }
@@ -399,30 +399,30 @@ TEST(an_owner_that_reads_does_not_become_a_writer)
     assert_int_equal(redlock_mutex_unlock(&reader), REDLOCK_RELEASED);
 }
 
-TEST(an_owner_enters_only_a_place_that_it_may_have)
+TEST(an_owner_enters_only_a_seat_that_it_may_have)
 {
     struct redlock_owner owner = {0};
     struct redlock_mutex other = mutex_of("r"), mutex = mutex_of_owner("r", &owner), again = mutex;
-    lock(&other); /* it has the first place */
+    lock(&other); /* it has the first seat */
     mutex.limit = 2;
     lock(&mutex);
-    assert_int_equal(redlock_mutex_place(&mutex), 2);
+    assert_int_equal(redlock_mutex_seat(&mutex), 2);
     assert_int_equal(redlock_mutex_lock(&again), REDLOCK_INVALID);
-    assert_contains(again.reason, "a place beyond");
+    assert_contains(again.reason, "a seat beyond");
     again.limit = 3;
     lock(&again);
-    assert_int_equal(redlock_mutex_place(&again), 2);
+    assert_int_equal(redlock_mutex_seat(&again), 2);
     assert_int_equal(redlock_mutex_unlock(&again), REDLOCK_STILL_HELD);
     assert_int_equal(redlock_mutex_unlock(&mutex), REDLOCK_RELEASED);
     assert_int_equal(redlock_mutex_unlock(&other), REDLOCK_RELEASED);
     mutex.limit = 0;
-    lock(&mutex); /* what has no limit has the first place */
+    lock(&mutex); /* what has no limit has the first seat */
     lock(&again);
-    assert_int_equal(redlock_mutex_place(&mutex), 0);
-    assert_int_equal(redlock_mutex_place(&again), 1);
+    assert_int_equal(redlock_mutex_seat(&mutex), 0);
+    assert_int_equal(redlock_mutex_seat(&again), 1);
     assert_int_equal(redlock_mutex_unlock(&mutex), REDLOCK_STILL_HELD);
     assert_int_equal(redlock_mutex_unlock(&again), REDLOCK_RELEASED);
-    assert_int_equal(redlock_mutex_place(&again), 0);
+    assert_int_equal(redlock_mutex_seat(&again), 0);
 }
 
 TEST(nobody_enters_after_danger)

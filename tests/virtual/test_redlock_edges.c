@@ -13,7 +13,7 @@
  *    deadline and the fence in one step, which no single command does; a node that refuses scripts is told as such.
  *  - E45: keys of one lock need no common slot, because a lock node is no Redis Cluster: each node has all keys.
  *  - E46: nobody counts holders or readers by a majority, which is unsound. So many holders have as many places, each a
- *    lock of its own (test_redlock_places.c), and each reader has an entry of its own (test_redlock_shared.c).
+ *    lock of its own (test_redlock_seats.c), and each reader has an entry of its own (test_redlock_shared.c).
  *  - E47: there is no re-entrancy by thread. A task cannot ask for a further lock at all (job.h has no call for it). A
  *    second lock of the same owner text is somebody else, see below. The mutex of libredlock lets a struct
  *    redlock_owner enter again, which asks the nodes nothing (test_mutex.c). */

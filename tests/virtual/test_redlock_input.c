@@ -376,7 +376,7 @@ TEST(null_is_a_session_that_refuses)
     assert_int_equal(redlock_nodes_heal(NULL, NULL, 0), REDLOCK_NODES_REFUSED);
     assert_int_equal(redlock_nodes_replace(NULL, 0, &cluster.options.nodes[0]), REDLOCK_NODES_REFUSED);
     assert_int_equal(redlock_nodes_find(NULL, "r"), REDLOCK_NODES_REFUSED);
-    assert_int_equal(redlock_nodes_places(NULL, "r", (unsigned[REDLOCK_LIMIT_MAX]){0}), 0);
+    assert_int_equal(redlock_nodes_seats(NULL, "r", (unsigned[REDLOCK_LIMIT_MAX]){0}), 0);
     assert_int_equal(redlock_nodes_take(NULL, "r"), REDLOCK_NODES_REFUSED);
     assert_string_equal(redlock_nodes_reason(NULL), "the session is NULL");
     redlock_nodes_watch(NULL, NULL, NULL);

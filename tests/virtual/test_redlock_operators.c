@@ -117,25 +117,25 @@ TEST(a_look_shows_nothing_of_the_one_before)
     assert_string_equal(first->id, "");
 }
 
-TEST(places_that_any_node_knows_are_found)
+TEST(seats_that_any_node_knows_are_found)
 {
-    unsigned places[REDLOCK_LIMIT_MAX];
-    char name[REDLOCK_PLACE_NAME_SIZE];
+    unsigned seats[REDLOCK_LIMIT_MAX];
+    char name[REDLOCK_SEAT_NAME_SIZE];
     static const struct {
-        unsigned node, place;
+        unsigned node, seat;
     } taken[] = {{0, 1}, {1, 1}, {1, 3}, {2, REDLOCK_LIMIT_MAX}, {3, 2}};
     for (unsigned i = 0; i < sizeof taken / sizeof taken[0]; i++) {
-        redlock_place_name("r", taken[i].place, name);
+        redlock_seat_name("r", taken[i].seat, name);
         lock_cluster_ask(&cluster, taken[i].node, "SET lock:%s x PX 60000", name);
     }
     redis_server_pause(cluster.servers[3]);
-    assert_int_equal(redlock_nodes_places(nodes, "other", places), 0);
-    assert_int_equal(redlock_nodes_places(nodes, "r", places), 3);
-    assert_int_equal(places[0], 1);
-    assert_int_equal(places[1], 3);
-    assert_int_equal(places[2], REDLOCK_LIMIT_MAX);
+    assert_int_equal(redlock_nodes_seats(nodes, "other", seats), 0);
+    assert_int_equal(redlock_nodes_seats(nodes, "r", seats), 3);
+    assert_int_equal(seats[0], 1);
+    assert_int_equal(seats[1], 3);
+    assert_int_equal(seats[2], REDLOCK_LIMIT_MAX);
     redis_server_pause(cluster.servers[2]);
-    assert_int_equal(redlock_nodes_places(nodes, "r", places), 2); /* what that one said is not said again */
+    assert_int_equal(redlock_nodes_seats(nodes, "r", seats), 2); /* what that one said is not said again */
     redis_server_resume(cluster.servers[2]);
     redis_server_resume(cluster.servers[3]);
 }
@@ -168,15 +168,15 @@ static void contender_end(struct contender *contender, struct loop *loop)
 }
 
 /* Long before the ttl of the holder is over. */
-static void expect_waiter_hears(const char *taken, bool is_shared, unsigned place)
+static void expect_waiter_hears(const char *taken, bool is_shared, unsigned seat)
 {
     struct loop *loop = loop_create(NULL);
     struct contender holder, waits;
     contender_begin(&holder, loop, 0);
     contender_begin(&waits, loop, HOLDS_MS);
     holder.probe.shared = is_shared;
-    waits.probe.limit = holder.probe.limit = place > 0 ? 3 : 0;
-    waits.probe.place = holder.probe.place = place;
+    waits.probe.limit = holder.probe.limit = seat > 0 ? 3 : 0;
+    waits.probe.seat = holder.probe.seat = seat;
     assert_int_equal(lock_probe_acquire(&holder.probe, "r"), REDLOCK_ACQUIRED);
     lock_probe_ask(&waits.probe, "r");
     loop_for(loop, 2 * NS_PER_S); /* it listens, and has asked again since */
@@ -193,15 +193,15 @@ static void expect_waiter_hears(const char *taken, bool is_shared, unsigned plac
 
 TEST(who_waits_hears_that_a_lock_was_taken_away)
 {
-    char place[REDLOCK_PLACE_NAME_SIZE];
-    redlock_place_name("r", 2, place);
+    char seat[REDLOCK_SEAT_NAME_SIZE];
+    redlock_seat_name("r", 2, seat);
     redlock_nodes_close(nodes);
     cluster.max_ttl_ms = HOLDS_MS;
     lock_cluster_heal(&cluster);
     nodes = redlock_nodes_open(&cluster.options, why, sizeof why);
     expect_waiter_hears("r", false, 0);
     expect_waiter_hears("r", true, 0);
-    expect_waiter_hears(place, false, 2);
+    expect_waiter_hears(seat, false, 2);
 }
 
 RUN_GROUP(one_cluster_set_up, one_cluster_tear_down, set_up, tear_down)

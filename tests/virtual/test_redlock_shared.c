@@ -93,10 +93,10 @@ TEST(a_writer_and_readers_exclude_each_other)
 }
 
 /* Its key is another than that of the resource. */
-TEST(a_holder_of_a_later_place_and_readers_exclude_each_other)
+TEST(a_holder_of_a_later_seat_and_readers_exclude_each_other)
 {
     struct lock_probe *holder = waiter(0, 0), *one = reader(1, 0);
-    holder->limit = holder->place = 3;
+    holder->limit = holder->seat = 3;
     acquire(holder, "r");
     assert_int_equal(lock_probe_acquire(one, "r"), REDLOCK_BUSY);
     assert_contains(one->reason, "held by host:1:2:test for ");
@@ -111,18 +111,18 @@ TEST(a_holder_of_a_later_place_and_readers_exclude_each_other)
 }
 
 /* As under any key of a lock: it may stand for anything. */
-TEST(a_later_place_with_a_value_of_another_kind_keeps_readers_out)
+TEST(a_later_seat_with_a_value_of_another_kind_keeps_readers_out)
 {
     struct lock_probe *holder = waiter(0, 0), *one = reader(1, 0);
-    holder->limit = holder->place = 3;
+    holder->limit = holder->seat = 3;
     acquire(holder, "r");
     for (unsigned i = 0; i < NODES; i++)
         lock_cluster_ask(
             &cluster, i,
-            "EVAL \"redis.call('DEL', KEYS[1]) return redis.call('RPUSH', KEYS[1], 'x')\" 1 lock:hf:place:3:r");
+            "EVAL \"redis.call('DEL', KEYS[1]) return redis.call('RPUSH', KEYS[1], 'x')\" 1 lock:hf:seat:3:r");
     assert_int_equal(lock_probe_acquire(one, "r"), REDLOCK_BUSY);
     for (unsigned i = 0; i < NODES; i++)
-        lock_cluster_ask(&cluster, i, "DEL lock:hf:place:3:r");
+        lock_cluster_ask(&cluster, i, "DEL lock:hf:seat:3:r");
     acquire(one, "r");
 }
 
@@ -629,19 +629,19 @@ TEST(the_turn_of_a_stopped_writer_of_several_costs_others_one_ttl)
     loop_destroy(stopped);
 }
 
-/* --- the turn of places ------------------------------------------------------------------------------------------- */
+/* --- the turn of seats ------------------------------------------------------------------------------------------- */
 
-static struct lock_probe *place_user(unsigned of_process, unsigned place)
+static struct lock_probe *seat_user(unsigned of_process, unsigned seat)
 {
     struct lock_probe *probe = waiter(of_process, 60000);
     probe->limit = 3;
-    probe->place = place;
+    probe->seat = seat;
     return probe;
 }
 
-static void places_get_in(unsigned place)
+static void seats_get_in(unsigned seat)
 {
-    struct lock_probe *mine[USERS], *wants = place_user(4, place);
+    struct lock_probe *mine[USERS], *wants = seat_user(4, seat);
     for (unsigned i = 0; i < USERS; i++) {
         mine[i] = reader(i, 60000);
         lock_probe_ask(mine[i], "r");
@@ -665,19 +665,19 @@ static void places_get_in(unsigned place)
     loop_await(loop, mine[0]->lock->lease.state == LEASE_HELD || mine[0]->releases > releases);
 }
 
-TEST(readers_that_overlap_do_not_starve_users_of_any_place)
+TEST(readers_that_overlap_do_not_starve_users_of_any_seat)
 {
-    places_get_in(0);
+    seats_get_in(0);
 }
 
-TEST(readers_that_overlap_do_not_starve_the_user_of_a_later_place)
+TEST(readers_that_overlap_do_not_starve_the_user_of_a_later_seat)
 {
-    places_get_in(2);
+    seats_get_in(2);
 }
 
-TEST(a_reader_soon_finds_a_later_place_free)
+TEST(a_reader_soon_finds_a_later_seat_free)
 {
-    struct lock_probe *holder = place_user(0, 3), *waits = reader(1, 60000);
+    struct lock_probe *holder = seat_user(0, 3), *waits = reader(1, 60000);
     acquire(holder, "r");
     lock_probe_ask(waits, "r");
     run_ms(3000);
@@ -687,7 +687,7 @@ TEST(a_reader_soon_finds_a_later_place_free)
     assert_true(waits->waited_ns < 5 * NS_PER_S);
 }
 
-/* One after the other leaves, and comes back, so that some place is always held. */
+/* One after the other leaves, and comes back, so that some seat is always held. */
 static void user_goes_on(struct lock_probe *user, const char *resource, bool is_its_moment)
 {
     if (is_its_moment && user->lock->lease.state == LEASE_HELD)
@@ -696,11 +696,11 @@ static void user_goes_on(struct lock_probe *user, const char *resource, bool is_
         lock_probe_ask(user, resource);
 }
 
-TEST(users_of_places_that_overlap_do_not_starve_readers)
+TEST(users_of_seats_that_overlap_do_not_starve_readers)
 {
     struct lock_probe *holders[USERS], *mine[2] = {reader(4, 60000), reader(5, 60000)};
     for (unsigned i = 0; i < USERS; i++)
-        holders[i] = place_user(i, 0);
+        holders[i] = seat_user(i, 0);
     for (unsigned ms = 0; ms < 6000; ms += 50) {
         for (unsigned i = 0; i < USERS; i++)
             user_goes_on(holders[i], "r", ms / 50 % USERS == i);
@@ -721,9 +721,9 @@ TEST(users_of_places_that_overlap_do_not_starve_readers)
     assert_true(holders[0]->releases > holds);
 }
 
-TEST(a_user_of_places_that_gave_up_keeps_no_reader_out)
+TEST(a_user_of_seats_that_gave_up_keeps_no_reader_out)
 {
-    struct lock_probe *one = reader(0, 0), *wants = place_user(1, 0);
+    struct lock_probe *one = reader(0, 0), *wants = seat_user(1, 0);
     acquire(one, "r");
     lock_probe_ask(wants, "r");
     all_have("EXISTS hf:writer:lock:r", 1);

@@ -221,7 +221,7 @@ TEST(test_what_is_due_soon_is_looked_for)
 
 /* --- where several may hold the resource -------------------------------------------------------------------------- */
 
-#define SEATS "places:seat"
+#define SEATS "seats:seat"
 
 static void park_for_a_place(unsigned slot, const char *jid, int64_t near_ns)
 {

@@ -63,7 +63,7 @@ struct lock_command {
     struct loop_timer settle, complaint, close;
     struct instant held_since, close_by;
     uint64_t token;
-    unsigned place; /* of a resource with a limit */
+    unsigned seat; /* of a resource with a limit */
     bool is_ready, is_asking, is_held, in_danger, is_lost, is_going, has_left;
     int input; /* of --hold; -1 = it has ended, or is not read */
     struct loop_watch *input_watch;
@@ -83,7 +83,7 @@ static const struct option_row options[] = {
      .offset = AT(max_hold_ns), .least = NS_PER_MS},
     {OPTION_DURATION, 0, "at-least", "DURATION", "keep the lock for this time at least, however short COMMAND is",
      .offset = AT(at_least_ns), .least = NS_PER_MS},
-    {OPTION_COUNT, 0, "limit", "N", "so many may hold RESOURCE at once, each at a place of its own (1)",
+    {OPTION_COUNT, 0, "limit", "N", "so many may hold RESOURCE at once, each at a seat of its own (1)",
      .offset = AT(limit), .least = 1, .most = REDLOCK_LIMIT_MAX},
     {OPTION_FLAG, 0, "shared", NULL, "for a command that only reads: others may hold it with --shared at the same time",
      .offset = AT(is_shared)},
@@ -116,7 +116,7 @@ static struct json_writer event_begin(const struct lock_command *self, struct bu
     snprintf(token, sizeof token, "%" PRIu64, self->token);
     json_text_or_nothing(&json, "fence", self->token > 0 ? token : "");
     if (self->limit > 1)
-        json_number_if(&json, "place", self->token > 0, self->place);
+        json_number_if(&json, "seat", self->token > 0, self->seat);
     if (self->is_shared)
         json_truth(&json, "shared", true);
     return json;
@@ -336,7 +336,7 @@ static void lock_had(struct lock_command *self, const struct redlock_event *even
     self->is_held = true;
     self->held_since = instant_now();
     self->token = redlock_lock_token(self->lock);
-    self->place = redlock_lock_place(self->lock);
+    self->seat = redlock_lock_seat(self->lock);
     if (!state_tell(self, "held", event->waited_ns) && self->holds) {
         complain(self, "cannot write to standard output, so nobody knows that the lock is held");
         give_back(self, EXIT_CODE_FAILURE);
@@ -588,12 +588,12 @@ static int lock_run(struct lock_command *self)
 /* --- under the lock of another ------------------------------------------------------------------------------------ */
 
 /* An exit code. Readers have the token of the last writer, so it does not tell who may write. */
-static int token_check(struct nodes_session *session, const char *resource, unsigned place, uint64_t token,
+static int token_check(struct nodes_session *session, const char *resource, unsigned seat, uint64_t token,
                        bool only_reads)
 {
-    char name[REDLOCK_PLACE_NAME_SIZE];
+    char name[REDLOCK_SEAT_NAME_SIZE];
     struct redlock_holder holders[REDLOCK_HOLDERS_MAX];
-    redlock_place_name(resource, place, name);
+    redlock_seat_name(resource, seat, name);
     enum redlock_nodes_end end = redlock_nodes_find(session->nodes, name);
     unsigned count = redlock_nodes_holders(session->nodes, holders);
     bool has_reader = false;
@@ -616,9 +616,9 @@ static int lock_reenter(struct lock_command *self)
     struct nodes_session session;
     char *rest = NULL;
     uint64_t token = strtoull(self->same_as, &rest, 10);
-    const char *text = getenv("HOLDFAST_PLACE"); /* of the outer command */
-    unsigned long place = text != NULL ? strtoul(text, NULL, 10) : 1;
-    place = place >= 1 && place <= REDLOCK_LIMIT_MAX ? place : 1;
+    const char *text = getenv("HOLDFAST_SEAT"); /* of the outer command */
+    unsigned long seat = text != NULL ? strtoul(text, NULL, 10) : 1;
+    seat = seat >= 1 && seat <= REDLOCK_LIMIT_MAX ? seat : 1;
     int code = EXIT_CODE_OK;
     if (token == 0 || *rest != '\0' || self->same_as[0] < '0' || self->same_as[0] > '9')
         return command_misused(&command_lock, "--same-as-holder: a token is a whole number, as in $HOLDFAST_FENCE");
@@ -627,7 +627,7 @@ static int lock_reenter(struct lock_command *self)
         return EXIT_CODE_FAILURE;
     }
     for (unsigned i = 0; i < self->resource_count && code == EXIT_CODE_OK; i++)
-        code = token_check(&session, self->resources[i], (unsigned)place, token, self->is_shared);
+        code = token_check(&session, self->resources[i], (unsigned)seat, token, self->is_shared);
     nodes_session_close(&session);
     if (code != EXIT_CODE_OK)
         return code;
@@ -811,7 +811,7 @@ const struct command command_lock = {
         "  HOLDFAST_RESOURCE     the names, one a line\n"
         "  HOLDFAST_FENCE        the token of this hold: larger than all before it, for what checks it (with\n"
         "                        --shared, not smaller than that of the last writer)\n"
-        "  HOLDFAST_PLACE        with --limit: which of the places; fences are ordered for each place only\n"
+        "  HOLDFAST_SEAT        with --limit: which of the seats; fences are ordered for each seat only\n"
         "  HOLDFAST_DEADLINE_FD  a descriptor: readable when the lock is in danger, end of file when it ends\n"
         "When the lock is lost, COMMAND and all that it started are killed before anybody else can have it, also when\n"
         "this process is stopped or was killed. So is a command that Ctrl-Z stopped and that is not continued in "
@@ -836,7 +836,7 @@ const struct command command_lock = {
         "deadline.\n"
         "\n"
         "The lines of --hold and --json have: event (held, danger, lost, released, refused, waiting), resources,\n"
-        "fence (a decimal string), place (with --limit), shared, deadline (seconds since 1970), remaining_ms,\n"
+        "fence (a decimal string), seat (with --limit), shared, deadline (seconds since 1970), remaining_ms,\n"
         "waited_ms, reason, answer, holder, ending, held_ms, exit_status.\n"
         "\n"
         "Exit status: that of COMMAND, 128+n if signal n ended it; 75 the lock could not be taken in time; 76 it was\n"

@@ -116,7 +116,7 @@ static bool is_free(const struct lock_view *view)
     return view->holder_count == 0 && view->state == LOCK_IS_FREE;
 }
 
-/* Of a free resource of which no place was named, in either line. */
+/* Of a free resource of which no seat was named, in either line. */
 static int waiters_free(struct unlock *unlock)
 {
     struct lock_view *view = &unlock->view;
@@ -193,7 +193,7 @@ static int refuse(struct unlock *unlock)
     show(unlock);
     if (lock_view_has_several(view))
         return console_complain(view->console,
-                                "several of its places are in use, so nothing was done: name one with --place");
+                                "several of its seats are in use, so nothing was done: name one with --seat");
     if (is_free(view))
         return console_complain(view->console, "nobody holds it; with --force, who waits for it would be let go");
     bool tells = false, deletes = false;
@@ -295,13 +295,13 @@ const struct command command_unlock = {
         "that compare fencing tokens refuse the old one; others do not. A lock of a process that has died needs none\n"
         "of this: it expires by itself. docs/contention.md has more.\n"
         "\n"
-        "Of a resource with several places in use, name one (--place). What cannot be shown (a hash, a long value) is\n"
+        "Of a resource with several seats in use, name one (--seat). What cannot be shown (a hash, a long value) is\n"
         "no lock, and is left to be deleted by hand; while it blocks the lock, no task is let go. With --node or "
         "HOLDFAST_LOCK_NODES (separated by commas) no\n"
         "configuration is needed; then no holder is told, and no task is let go.\n"
         "\n"
         "Exit status: 0 no lock node has what was shown any more, though the next holder may have the lock by now;\n"
-        "1 nobody held it, nothing was done without --force or --place, or what is there cannot be shown;\n"
+        "1 nobody held it, nothing was done without --force or --seat, or what is there cannot be shown;\n"
         "75 a node did not answer: the same command may be repeated.\n"
         "\n"
         "JSON: the members of `holdfast who` without the waiters; of each node also taking (nothing, deleted, gone,\n"

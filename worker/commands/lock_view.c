@@ -68,13 +68,12 @@ static bool is_jid_of(const struct lock_owner *owner, const char *jid)
     return owner->is_cut ? strncmp(owner->jid, jid, LOCK_OWNER_JID_MAX) == 0 : strcmp(owner->jid, jid) == 0;
 }
 
-/* A place is 16 bytes of id, then the queue's name, a newline and the task. True when that is the task. */
-static bool claim_take(struct lock_runner *runner, const struct lock_owner *owner, const struct redis_reply *place)
+/* A slot is 16 bytes of id, then the queue's name, a newline and the task. True when that is the task. */
+static bool claim_take(struct lock_runner *runner, const struct lock_owner *owner, const struct redis_reply *slot)
 {
-    const char *end = place->bytes + place->length, *queue = place->bytes + CLAIM_ID_BYTES;
-    const char *newline = place->kind == REDIS_STRING && place->length > CLAIM_ID_BYTES
-                              ? memchr(queue, '\n', (size_t)(end - queue))
-                              : NULL;
+    const char *end = slot->bytes + slot->length, *queue = slot->bytes + CLAIM_ID_BYTES;
+    const char *newline =
+        slot->kind == REDIS_STRING && slot->length > CLAIM_ID_BYTES ? memchr(queue, '\n', (size_t)(end - queue)) : NULL;
     struct task_view view = {0};
     if (newline == NULL)
         return false;
@@ -158,8 +157,8 @@ static void runner_free(struct lock_runner *runner)
 
 #define AT(member) offsetof(struct lock_view, member)
 const struct option_row lock_view_options[] = {
-    {OPTION_COUNT, 0, "place", "K", "of a resource with a limit: its place K, and the line for all its places",
-     .offset = AT(place), .least = 1, .most = REDLOCK_LIMIT_MAX},
+    {OPTION_COUNT, 0, "seat", "K", "of a resource with a limit: its seat K, and the line for all its seats",
+     .offset = AT(seat), .least = 1, .most = REDLOCK_LIMIT_MAX},
     {OPTION_FLAG, 0, "json", NULL, "print one JSON object, on one line", .offset = AT(own.as_json)},
     {OPTION_TABLE, .table = origin_lock_options, .help = ORIGIN_HEADLINE, .offset = AT(own.origin)},
     {OPTION_TABLE, .table = nodes_login_options, .help = NODES_LOGIN_HEADLINE, .offset = AT(login)},
@@ -321,11 +320,11 @@ static size_t owner_length(const struct redlock_holder *holder)
     return holder->length - (size_t)(holder->owner - holder->value);
 }
 
-/* Without a place: as a resource that one may hold at a time. */
-static void place_look(struct lock_view *view, unsigned place)
+/* Without a seat: as a resource that one may hold at a time. */
+static void seat_look(struct lock_view *view, unsigned seat)
 {
     runners_free(view);
-    redlock_place_name(view->resource, place > 0 ? place : 1, view->name);
+    redlock_seat_name(view->resource, seat > 0 ? seat : 1, view->name);
     /* What is wrong with nodes is in their views. */
     (void)redlock_nodes_find(view->session.nodes, view->name);
     view->holder_count = redlock_nodes_holders(view->session.nodes, view->holders);
@@ -341,7 +340,7 @@ static void place_look(struct lock_view *view, unsigned place)
 
 bool lock_view_has_several(const struct lock_view *view)
 {
-    return view->place == 0 && view->place_count > 1;
+    return view->seat == 0 && view->seat_count > 1;
 }
 
 bool lock_view_is_taken(const struct lock_view *view)
@@ -349,35 +348,35 @@ bool lock_view_is_taken(const struct lock_view *view)
     return view->state == LOCK_IS_HELD || view->state == LOCK_IS_BLOCKED;
 }
 
-static bool has_places(const struct lock_view *view)
+static bool has_seats(const struct lock_view *view)
 {
-    return view->place > 0 || view->place_count > 1 || (view->owner != NULL && view->owner->limit > 1);
+    return view->seat > 0 || view->seat_count > 1 || (view->owner != NULL && view->owner->limit > 1);
 }
 
 int lock_view_look(struct lock_view *view)
 {
-    bool is_named = view->place > 0;
+    bool is_named = view->seat > 0;
     if (!is_named)
-        view->place_count = redlock_nodes_places(view->session.nodes, view->resource, view->places);
-    if (view->place_count == 1 && view->places[0] > 1)
-        view->place = view->places[0];
-    snprintf(view->lists[0], sizeof view->lists[0], "%s:%s", has_places(view) ? "places" : "resource", view->resource);
+        view->seat_count = redlock_nodes_seats(view->session.nodes, view->resource, view->seats);
+    if (view->seat_count == 1 && view->seats[0] > 1)
+        view->seat = view->seats[0];
+    snprintf(view->lists[0], sizeof view->lists[0], "%s:%s", has_seats(view) ? "seats" : "resource", view->resource);
     if (!is_named)
-        snprintf(view->lists[1], sizeof view->lists[1], "%s:%s", has_places(view) ? "resource" : "places",
+        snprintf(view->lists[1], sizeof view->lists[1], "%s:%s", has_seats(view) ? "resource" : "seats",
                  view->resource);
     if (!lock_view_has_several(view))
-        place_look(view, (unsigned)view->place);
+        seat_look(view, (unsigned)view->seat);
     return view->console->code;
 }
 
 void lock_view_look_at(struct lock_view *view, const char *resource)
 {
     view->resource = resource;
-    view->place = 0;
+    view->seat = 0;
     view->owner = class_of(view->console->config, resource);
     lock_view_look(view);
     if (lock_view_has_several(view))
-        place_look(view, view->places[0]);
+        seat_look(view, view->seats[0]);
 }
 
 /* --- words -------------------------------------------------------------------------------------------------------- */
@@ -536,7 +535,7 @@ static void runner_json(const struct lock_view *view, unsigned index, struct jso
     json_seconds_if(json, "since", runner->since.us != 0, runner->since.us);
 }
 
-static void holder_json(const struct lock_view *view, unsigned index, unsigned place, struct json_writer *json)
+static void holder_json(const struct lock_view *view, unsigned index, unsigned seat, struct json_writer *json)
 {
     const struct redlock_holder *holder = &view->holders[index];
     json_open(json, NULL, '{');
@@ -549,13 +548,13 @@ static void holder_json(const struct lock_view *view, unsigned index, unsigned p
     json_bytes(json, "owner", holder->owner, holder->owner != NULL ? owner_length(holder) : 0);
     runner_json(view, index, json);
     json_truth(json, "reader", holder->is_reader);
-    json_number_if(json, "place", place > 0, place);
+    json_number_if(json, "seat", seat > 0, seat);
     json_close(json, '}');
 }
 
 /* --- for both ----------------------------------------------------------------------------------------------------- */
 
-/* Of several places only who answers and votes is shown of each node. */
+/* Of several seats only who answers and votes is shown of each node. */
 static void node_put(const struct lock_view *view, unsigned index, struct printer *out)
 {
     static const char *const takings[] = {
@@ -607,19 +606,18 @@ static void nodes_put(const struct lock_view *view, unsigned nodes, struct print
     }
 }
 
-/* One of the holders of a place, as a row. */
-static void holder_row(const struct lock_view *view, unsigned index, unsigned place, unsigned nodes,
-                       struct printer *out)
+/* One of the holders of a seat, as a row. */
+static void holder_row(const struct lock_view *view, unsigned index, unsigned seat, unsigned nodes, struct printer *out)
 {
     const struct redlock_holder *holder = &view->holders[index];
     struct buffer text = {0};
     if (out->is_json) {
-        holder_json(view, index, place, &out->json);
+        holder_json(view, index, seat, &out->json);
         return;
     }
     owner_show(view, index, &text);
     printer_row(out);
-    printer_number(out, ">PLACE", NULL, place);
+    printer_number(out, ">SEAT", NULL, seat);
     printer_text(out, "HOLDER", NULL, buffer_text(&text));
     printer_text(out, "STATE", NULL, standing_name(view, index));
     printer_cell(out, "NODES", TABLE_PLAIN, "%u of %u", holder->nodes, nodes);
@@ -629,17 +627,17 @@ static void holder_row(const struct lock_view *view, unsigned index, unsigned pl
     buffer_fini(&text);
 }
 
-/* The whole is held if any place is. */
+/* The whole is held if any seat is. */
 static void several_put(struct lock_view *view, unsigned nodes, struct printer *out)
 {
     static const unsigned char weights[] = {
         [LOCK_IS_FREE] = 0, [LOCK_IS_LEFTOVER] = 1, [LOCK_IS_UNKNOWN] = 2, [LOCK_IS_BLOCKED] = 3, [LOCK_IS_HELD] = 4};
     enum lock_state state = LOCK_IS_FREE;
     printer_list(out, "holders");
-    for (unsigned i = 0; i < view->place_count; i++) {
-        place_look(view, view->places[i]);
+    for (unsigned i = 0; i < view->seat_count; i++) {
+        seat_look(view, view->seats[i]);
         for (unsigned k = 0; k < view->holder_count; k++)
-            holder_row(view, k, view->places[i], nodes, out);
+            holder_row(view, k, view->seats[i], nodes, out);
         state = weights[view->state] > weights[state] ? view->state : state;
     }
     printer_list_end(out, "Nobody has any of them any more.");
@@ -652,7 +650,7 @@ static void one_put(const struct lock_view *view, unsigned nodes, struct printer
         json_open(&out->json, "holders", '[');
     for (unsigned i = 0; i < view->holder_count; i++)
         if (out->is_json)
-            holder_json(view, i, (unsigned)view->place, &out->json);
+            holder_json(view, i, (unsigned)view->seat, &out->json);
         else
             holder_print(view, i, nodes);
     if (out->is_json)
@@ -663,12 +661,12 @@ static void one_put(const struct lock_view *view, unsigned nodes, struct printer
 static void limit_put(const struct lock_view *view, struct printer *out)
 {
     unsigned limit = view->owner != NULL ? view->owner->limit : 0;
-    unsigned last = view->place_count > 0 ? view->places[view->place_count - 1] : 0;
+    unsigned last = view->seat_count > 0 ? view->seats[view->seat_count - 1] : 0;
     char quoted[LOG_QUOTE_MAX];
     printer_number(out, NULL, "limit", limit > 0 ? (int64_t)limit : -1);
     if (limit > 0 && last > limit)
         printer_line(out,
-                     "Place %u is in use, and the class %s has a limit of %u here: another host, or program, has a "
+                     "Seat %u is in use, and the class %s has a limit of %u here: another host, or program, has a "
                      "higher one.",
                      last, log_quote(view->owner->name, quoted), limit);
 }
@@ -706,9 +704,9 @@ void lock_view_put(struct lock_view *view, struct printer *out)
     struct buffer text = {0};
     bytes_show(view->resource, strlen(view->resource), &text);
     if (lock_view_has_several(view))
-        printer_line(out, "%s has %u places in use:", buffer_text(&text), view->place_count);
-    else if (view->place > 0)
-        printer_line(out, "Place %d of %s %s.", (int)view->place, buffer_text(&text), sentences[view->state]);
+        printer_line(out, "%s has %u seats in use:", buffer_text(&text), view->seat_count);
+    else if (view->seat > 0)
+        printer_line(out, "Seat %d of %s %s.", (int)view->seat, buffer_text(&text), sentences[view->state]);
     else
         printer_line(out, "%s %s.", buffer_text(&text), sentences[view->state]);
     buffer_fini(&text);
@@ -723,6 +721,6 @@ void lock_view_put(struct lock_view *view, struct printer *out)
     nodes_put(view, group.nodes, out);
     blocked_put(view, group.nodes, out);
     if (out->is_json)
-        json_number_if(&out->json, "place", view->place > 0, view->place);
+        json_number_if(&out->json, "seat", view->seat > 0, view->seat);
     limit_put(view, out);
 }

@@ -53,13 +53,13 @@ enum lock_state {
 
 struct lock_view {
     const struct command *command;
-    const char *resource;               /* without the prefix of the configuration */
-    int64_t place;                      /* of a resource that several may hold; 0 = it has only one, or all */
-    char name[REDLOCK_PLACE_NAME_SIZE]; /* what is locked: the resource, or a place of it */
-    /* Of those that wait for it, or for any place. The second: without a place, the other kind of line; else "". */
+    const char *resource;              /* without the prefix of the configuration */
+    int64_t seat;                      /* of a resource that several may hold; 0 = it has only one, or all */
+    char name[REDLOCK_SEAT_NAME_SIZE]; /* what is locked: the resource, or a seat of it */
+    /* Of those that wait for it, or for any seat. The second: without a seat, the other kind of line; else "". */
     char lists[2][WAITING_LIST_BYTES_MAX + 1];
-    unsigned places[REDLOCK_LIMIT_MAX], place_count; /* for which the nodes have something, unless one was named */
-    const struct config_class *owner;                /* the class whose template makes such names; NULL = none here */
+    unsigned seats[REDLOCK_LIMIT_MAX], seat_count; /* for which the nodes have something, unless one was named */
+    const struct config_class *owner;              /* the class whose template makes such names; NULL = none here */
     bool changes;
     struct nodes_login login;
     struct console *console; /* by which it asks */
@@ -89,19 +89,19 @@ int lock_view_close(struct lock_view *view, int code); /* returns `code` */
  * names no lock nodes. */
 bool lock_view_share(struct lock_view *view, struct console *console) MUST_CHECK;
 void lock_view_leave(struct lock_view *view); /* instead of lock_view_close; harmless before lock_view_share */
-/* Looks at any resource; of several places at the first that is in use. The resource has to stay. */
+/* Looks at any resource; of several seats at the first that is in use. The resource has to stay. */
 void lock_view_look_at(struct lock_view *view, const char *resource);
 
-/* Looks at the resource, or at its place. If no place was named and the nodes have something for one of them only, that
- * is the place from now on. Returns an exit code: not EXIT_CODE_OK only when the queue node became unreachable
+/* Looks at the resource, or at its seat. If no seat was named and the nodes have something for one of them only, that
+ * is the seat from now on. Returns an exit code: not EXIT_CODE_OK only when the queue node became unreachable
  * meanwhile. */
 int lock_view_look(struct lock_view *view);
-/* Whether several places are in use, and none was named: only lock_view_put looks at all of them then. */
+/* Whether several seats are in use, and none was named: only lock_view_put looks at all of them then. */
 bool lock_view_has_several(const struct lock_view *view);
 /* Whether it is held, or blocked: nobody else gets it now. */
 bool lock_view_is_taken(const struct lock_view *view);
 
-/* Looks at each of several places first; then `state` is that of all. */
+/* Looks at each of several seats first; then `state` is that of all. */
 void lock_view_put(struct lock_view *view, struct printer *out);
 
 #endif

@@ -136,8 +136,8 @@ async function logout() {
     say('You are logged out.');
 }
 
-/* What it is about; a lock that several may hold has places. */
-const about = (verb, name, {place}, limit) => `${verb} ${place ? `place ${place} of ` : ''}${clean(name, limit)}`;
+/* What it is about; a lock that several may hold has seats. */
+const about = (verb, name, {seat}, limit) => `${verb} ${seat ? `seat ${seat} of ` : ''}${clean(name, limit)}`;
 
 function change(verb, name, options) {
     const what = about(verb, name, options);
@@ -214,7 +214,7 @@ function overview(parent, state) {
         ['Resource', (row, cell) => {
             if (row.for === 'class') return `${row.name} (share of threads)`;
             link(cell, ['resource', row.name], row.name);
-            return row.for === 'places' ? ' (its places)' : undefined;
+            return row.for === 'seats' ? ' (its seats)' : undefined;
         }],
         ['Waiters', (row) => number(row.waiters), 'n'],
         ['Held by', (row, cell) => row.holder ? void link(cell, ['task', row.holder], row.holder) : null],
@@ -335,9 +335,9 @@ async function taskView(parent, id) {
 async function resourceView(parent, name) {
     const {answer} = await search('holder', {resource: name});
     add(parent, 'p', answer.state === 'held' ? 'answer tone-good' : 'answer tone-warn', `It is ${answer.state}.`);
-    if (answer.state === 'held' && answer.holders.every((holder) => !holder.place)) acts(parent, name, ['unlock']);
+    if (answer.state === 'held' && answer.holders.every((holder) => !holder.seat)) acts(parent, name, ['unlock']);
     for (const holder of answer.holders) {
-        if (holder.place && holder.standing === 'held') acts(parent, name, ['unlock'], {place: holder.place});
+        if (holder.seat && holder.standing === 'held') acts(parent, name, ['unlock'], {seat: holder.seat});
         members(parent, holder, ['value_hex']);
     }
     add(parent, 'h2', {}, `Who waits (${count(answer.waiting || 0)})`);

@@ -411,7 +411,7 @@ static const struct site_command changes[] = {
     {"bury", {"tasks", "--json", "bury"}, {NULL}, "name"},
     {"delete", {"tasks", "--json", "delete"}, {NULL}, "name"},
     {"cancel", {"cancel", "--json"}, {NULL}, "name"},
-    {"unlock", {"unlock", "--json", "--force"}, {"place"}, "name"},
+    {"unlock", {"unlock", "--json", "--force"}, {"seat"}, "name"},
 };
 
 static const struct site_command *command_named(const struct site_command *table, size_t count, const char *name)

@@ -176,7 +176,7 @@ static void position_write(const struct wording *words)
 
 static const char *line_kind(const struct task_facts *facts)
 {
-    return facts->line == TASK_LINE_PLACES ? "a place at" : "the lock on";
+    return facts->line == TASK_LINE_PLACES ? "a seat at" : "the lock on";
 }
 
 /* ", since 2026-11-21T18:05:06Z (3m ago)" */

@@ -130,7 +130,7 @@ static void line_take(struct task_facts *facts, const char *line)
     static const struct {
         const char *prefix;
         enum task_line line;
-    } lines[] = {{"resource:", TASK_LINE_RESOURCE}, {"places:", TASK_LINE_PLACES}, {"class:", TASK_LINE_CLASS}};
+    } lines[] = {{"resource:", TASK_LINE_RESOURCE}, {"seats:", TASK_LINE_PLACES}, {"class:", TASK_LINE_CLASS}};
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++)
         if (strncmp(line, lines[i].prefix, strlen(lines[i].prefix)) == 0) {
             facts->line = lines[i].line;
@@ -380,8 +380,8 @@ static void lock_read(struct task_why *why)
     facts->lock.blocked = view->blocked;
     holder_take(why);
     if (facts->line == TASK_LINE_PLACES && view->state == LOCK_IS_HELD) {
-        facts->lock.holders = view->place_count;
-        facts->lock.limit = view->owner != NULL ? view->owner->limit : view->place_count;
+        facts->lock.holders = view->seat_count;
+        facts->lock.limit = view->owner != NULL ? view->owner->limit : view->seat_count;
     }
     facts->lock.owner = buffer_text(&why->owner);
     votes_take(why);

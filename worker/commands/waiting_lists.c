@@ -158,7 +158,7 @@ void lock_waiters_put(const struct lock_waiters *waiters, struct printer *out)
         const struct lock_waiter *waiter = &waiters->items[i];
         bool is_known = waiter->state != LOCK_WAITER_UNKNOWN;
         printer_row(out);
-        printer_number(out, ">PLACE", NULL, (int64_t)i + 1);
+        printer_number(out, ">POSITION", NULL, (int64_t)i + 1);
         printer_text(out, "JID", "jid", waiter->jid);
         printer_text(out, "CLASS", "class", is_known ? waiter->class_name : NULL);
         printer_text(out, "QUEUE", "queue", is_known ? waiter->queue : NULL);
@@ -179,7 +179,7 @@ enum { LISTS_AT_ONCE = 100, PLACES_LOOKED_AT = 128 };
 
 static void list_name(struct waiting_list *list)
 {
-    static const char *const kinds[] = {"resource", "places", "class"};
+    static const char *const kinds[] = {"resource", "seats", "class"};
     list->kind = "";
     list->name = list->list;
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {

@@ -59,7 +59,7 @@ void lock_waiters_request_free(const struct console *console, const char *list, 
 
 struct waiting_list {
     char *list;       /* "resource:acct:7" */
-    const char *kind; /* "resource", "places" of a resource, "class", or "" when it is none of them */
+    const char *kind; /* "resource", "seats" of a resource, "class", or "" when it is none of them */
     const char *name; /* "acct:7", in the memory of `list` */
     long long waiters;
 };

@@ -255,7 +255,7 @@ static const struct config_key config_class_keys[] = {
     {KEY("limit", CONFIG_COUNT, limit, "1", 1, REDLOCK_LIMIT_MAX), .is_reloadable = true,
      .help =
          "How many tasks may hold its resource at once, on all hosts together. More than 1: each of its tasks locks "
-         "one resource, and tokens are ordered for each place: docs/contention.md. All classes that lock the "
+         "one resource, and tokens are ordered for each seat: docs/contention.md. All classes that lock the "
          "resource, on all hosts, need the same limit."},
     {KEY("max_waiters", CONFIG_COUNT, waiters_max, "0", 0, 100000000), .is_reloadable = true,
      .help = "How many tasks may wait for one of its resources, on all hosts together. 0: lock.max_waiters."},

@@ -27,7 +27,7 @@ enum { EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127, PASSED_MAX = 64 };
 
 enum minder_kind {
     MINDER_PASS,    /* to the minder: descriptors of the command, and their numbers there */
-    MINDER_START,   /* `value` is the token; the first number the place, 0 = there is only one */
+    MINDER_START,   /* `value` is the token; the first number the seat, 0 = there is only one */
     MINDER_EXECUTE, /* after MINDER_STARTED */
     MINDER_SIGNAL,  /* `value` is the signal */
     MINDER_STARTED, /* from the minder: `value` is the pid. The command has its process group, and waits */
@@ -190,7 +190,7 @@ _Noreturn static void command_become(const struct minder *minder, int deadline, 
         if (order->value > 0)
             number_set("HOLDFAST_FENCE", order->value);
         if (order->numbers[0] > 0)
-            number_set("HOLDFAST_PLACE", (uint64_t)order->numbers[0]);
+            number_set("HOLDFAST_SEAT", (uint64_t)order->numbers[0]);
         if (signals_restore(command))
             execvp(program, command->arguments);
     }
@@ -472,7 +472,7 @@ bool guarded_command_prepare(struct guarded_command *command, struct error *erro
     command->owner = getpid();
     command->group = getpgrp();
     unsetenv("HOLDFAST_FENCE"); /* of an outer lock */
-    unsetenv("HOLDFAST_PLACE");
+    unsetenv("HOLDFAST_SEAT");
     signals_take(command);
     if (!descriptors_fill())
         return error_set(error, "/dev/null cannot be opened: %s", strerror(errno));
@@ -730,7 +730,7 @@ void guarded_command_start(struct guarded_command *command, struct redlock_lock 
     launcher_ring(command->launcher);
     command->was_started = true;
     const struct minder_message order = {
-        .kind = MINDER_START, .value = token, .numbers = {(int)redlock_lock_place(lock)}};
+        .kind = MINDER_START, .value = token, .numbers = {(int)redlock_lock_seat(lock)}};
     (void)message_send(command->socket, &order, NULL, MSG_DONTWAIT);
 }
 

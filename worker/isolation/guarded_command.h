@@ -69,7 +69,7 @@ int guarded_command_check(const char *program, struct error *error);
 
 bool guarded_command_prepare(struct guarded_command *command, struct error *error) MUST_CHECK;
 bool guarded_command_open(struct guarded_command *command, struct loop *loop, struct error *error) MUST_CHECK;
-/* The command gets $HOLDFAST_FENCE, the token unless that is 0, with a limit $HOLDFAST_PLACE, and
+/* The command gets $HOLDFAST_FENCE, the token unless that is 0, with a limit $HOLDFAST_SEAT, and
  * $HOLDFAST_DEADLINE_FD, a pipe that has bytes from when the lock is in danger, and ends with the lock. */
 void guarded_command_start(struct guarded_command *command, struct redlock_lock *lock, uint64_t token);
 void guarded_command_ring(struct guarded_command *command);

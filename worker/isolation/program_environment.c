@@ -62,8 +62,8 @@ static void lock_put(struct buffer *text, const struct hf_job *job)
         return;
     if (job->fence[0] != '\0')
         text_put(text, "HF_FENCE", job->fence);
-    if (job->place > 0)
-        number_put(text, "HF_PLACE", job->place);
+    if (job->seat > 0)
+        number_put(text, "HF_SEAT", job->seat);
     number_put(text, "HF_LOCK_UNTIL_MS", atomic_load(&job->validity->until) / NS_PER_MS);
 }
 

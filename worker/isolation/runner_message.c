@@ -79,7 +79,7 @@ void runner_order_write(const struct runner_order *order, const struct hf_job *j
     frame_add_string(out, job->queue, ENVELOPE_QUEUE_BYTES_MAX);
     frame_add_string(out, job->fence, JOB_FENCE_SIZE - 1);
     frame_add_string(out, job->traceparent, ENVELOPE_TRACE_BYTES);
-    frame_add_number(out, job->place);
+    frame_add_number(out, job->seat);
     frame_add_string(out, job->checkpoint != NULL ? job->checkpoint : "", ITERATION_BYTES_MAX);
     frame_add_number(out, job->resource_count);
     for (unsigned i = 0; i < job->resource_count; i++)
@@ -107,7 +107,7 @@ bool runner_order_read(const struct frame *frame, struct runner_order *order, st
     job->queue = frame_take_string(&reader, ENVELOPE_QUEUE_BYTES_MAX);
     snprintf(job->fence, sizeof job->fence, "%s", frame_take_string(&reader, JOB_FENCE_SIZE - 1));
     snprintf(job->traceparent, sizeof job->traceparent, "%s", frame_take_string(&reader, ENVELOPE_TRACE_BYTES));
-    job->place = (unsigned)frame_take_number(&reader, 0, REDLOCK_LIMIT_MAX);
+    job->seat = (unsigned)frame_take_number(&reader, 0, REDLOCK_LIMIT_MAX);
     const char *checkpoint = frame_take_string(&reader, ITERATION_BYTES_MAX);
     job->checkpoint = (flags & HAS_CHECKPOINT) != 0 ? checkpoint : NULL;
     job->resource_count = (unsigned)frame_take_number(&reader, 0, ENVELOPE_RESOURCES_MAX);

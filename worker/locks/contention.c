@@ -186,7 +186,7 @@ bool contention_has_waiters(const struct contention *table, const char *list, st
 
 /* --- names of waiting lists --------------------------------------------------------------------------------------- */
 
-static const char resource_prefix[] = "resource:", places_prefix[] = "places:", class_prefix[] = "class:";
+static const char resource_prefix[] = "resource:", seats_prefix[] = "seats:", class_prefix[] = "class:";
 
 void waiting_names_set(struct waiting_names *names, const char *const *resources, unsigned count,
                        const char *class_name, bool has_limit)
@@ -201,7 +201,7 @@ void waiting_names_set(struct waiting_names *names, const char *const *resources
     for (unsigned i = 0; i < names->count; i++) {
         bool is_class = i == names->resource_count;
         starts[i] = names->text.length;
-        buffer_append_text(&names->text, is_class ? class_prefix : has_limit ? places_prefix : resource_prefix);
+        buffer_append_text(&names->text, is_class ? class_prefix : has_limit ? seats_prefix : resource_prefix);
         buffer_append_text(&names->text, is_class ? class_name : sorted[i]);
         buffer_append(&names->text, "", 1);
     }
@@ -232,7 +232,7 @@ const char *waiting_names_class(const struct waiting_names *names)
 
 const char *waiting_names_resource(const char *list)
 {
-    bool has_limit = strncmp(list, places_prefix, sizeof places_prefix - 1) == 0;
+    bool has_limit = strncmp(list, seats_prefix, sizeof seats_prefix - 1) == 0;
     bool is_resource = has_limit || strncmp(list, resource_prefix, sizeof resource_prefix - 1) == 0;
     return is_resource ? strchr(list, ':') + 1 : list;
 }

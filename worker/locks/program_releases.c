@@ -9,7 +9,7 @@ struct expected {
     struct program_releases *releases;
     struct redlock_watch *watch; /* NULL: the entry is empty */
     char *list;
-    unsigned place;
+    unsigned seat;
     struct instant until;
 };
 
@@ -94,14 +94,14 @@ static bool is_of_a_task(const char *owner)
     return false;
 }
 
-/* That of the list and place, else an empty one, else the one that ends first. */
-static struct expected *expected_find(struct program_releases *releases, const char *list, unsigned place)
+/* That of the list and seat, else an empty one, else the one that ends first. */
+static struct expected *expected_find(struct program_releases *releases, const char *list, unsigned seat)
 {
     struct expected *found = &releases->all[0];
     for (unsigned i = 0; i < PROGRAM_RELEASES_MAX; i++) {
         struct expected *expected = &releases->all[i];
         bool is_empty = expected->watch == NULL;
-        if (!is_empty && expected->place == place && strcmp(expected->list, list) == 0)
+        if (!is_empty && expected->seat == seat && strcmp(expected->list, list) == 0)
             return expected;
         if (found->watch != NULL && (is_empty || instant_before(expected->until, found->until)))
             found = expected;
@@ -109,20 +109,20 @@ static struct expected *expected_find(struct program_releases *releases, const c
     return found;
 }
 
-static void expect(struct program_releases *releases, const char *list, const char *resource, unsigned place,
+static void expect(struct program_releases *releases, const char *list, const char *resource, unsigned seat,
                    struct instant until)
 {
-    struct expected *expected = expected_find(releases, list, place);
-    bool is_known = expected->watch != NULL && expected->place == place && strcmp(expected->list, list) == 0;
+    struct expected *expected = expected_find(releases, list, seat);
+    bool is_known = expected->watch != NULL && expected->seat == seat && strcmp(expected->list, list) == 0;
     if (!is_known && expected->watch != NULL)
         expected_end(expected);
     expected->until = until;
     if (is_known)
         return;
     expected->releases = releases;
-    expected->place = place;
+    expected->seat = seat;
     expected->list = memory_text(list);
-    expected->watch = redlock_watch_create(releases->group, resource, place, heard, expected);
+    expected->watch = redlock_watch_create(releases->group, resource, seat, heard, expected);
 }
 
 void program_releases_expect(struct program_releases *releases, const char *owner, const char *list,
@@ -130,7 +130,7 @@ void program_releases_expect(struct program_releases *releases, const char *owne
 {
     if (is_of_a_task(owner))
         return;
-    for (unsigned place = 1; place <= limit; place++)
-        expect(releases, list, resource, place, until);
+    for (unsigned seat = 1; seat <= limit; seat++)
+        expect(releases, list, resource, seat, until);
     timer_follow(releases);
 }

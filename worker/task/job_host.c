@@ -212,9 +212,9 @@ static const char *lock_fence(const hf_job *job, unsigned resource)
     return job->validity != NULL && resource < job->resource_count ? job->fence : "";
 }
 
-static unsigned lock_place(const hf_job *job)
+static unsigned lock_seat(const hf_job *job)
 {
-    return job->validity != NULL ? job->place : 0;
+    return job->validity != NULL ? job->seat : 0;
 }
 
 static int lock_verify(hf_job *job)
@@ -239,7 +239,7 @@ static const hf_lock_api lock_api = {
     .fence = lock_fence,
     .verify = lock_verify,
     .descriptor = lock_descriptor,
-    .place = lock_place,
+    .seat = lock_seat,
 };
 
 /* --- api("cancel", 1) --------------------------------------------------------------------------------------------- */

@@ -97,7 +97,7 @@ struct hf_job {
     unsigned resource_count;
     char fence[JOB_FENCE_SIZE];                 /* the token; "" = none */
     char traceparent[ENVELOPE_TRACE_BYTES + 1]; /* "" = none */
-    unsigned place;                             /* of its resource; 0 = that has only one */
+    unsigned seat;                              /* of its resource; 0 = that has only one */
     const char *checkpoint;                     /* what an earlier run saved; NULL = nothing */
     bool reports_progress, keeps_result, may_push;
     struct envelope_limits task_limits; /* of the tasks that it pushes; zeroed = the defaults */

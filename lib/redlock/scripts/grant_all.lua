@@ -6,7 +6,7 @@
 -- include: deadline.lua
 -- include: fence_member.lua
 -- include: fence_scores.lua
--- include: places.lua
+-- include: seats.lua
 -- include: turns.lua
 -- include: free_or_replaced.lua
 local highest = highest_fence(floor)
@@ -16,7 +16,7 @@ end
 local token = string.format('%.0f', math.max(math.min(tonumber(ARGV[4]), now + AHEAD_MAX), highest + 1))
 for i = 2, #KEYS do
     redis.call('SET', KEYS[i], ARGV[5], 'PX', ARGV[3])
-    note_place(KEYS[i])
+    note_seat(KEYS[i])
 end
 raise_fences(token)
 return '0 ' .. stamp .. (replaced == #KEYS - 1 and ' =' or ' +') .. token

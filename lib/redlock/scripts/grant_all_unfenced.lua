@@ -5,11 +5,11 @@
 -- behind the ttl.
 -- include: marker.lua
 -- include: deadline.lua
--- include: places.lua
+-- include: seats.lua
 -- include: turns.lua
 -- include: free_or_replaced.lua
 for i = 2, #KEYS do
     redis.call('SET', KEYS[i], ARGV[5], 'PX', ARGV[3])
-    note_place(KEYS[i])
+    note_seat(KEYS[i])
 end
 return '0 ' .. stamp .. (replaced == #KEYS - 1 and ' =' or ' +')

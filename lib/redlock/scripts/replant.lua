@@ -6,7 +6,7 @@
 -- include: deadline.lua
 -- include: fence_member.lua
 -- include: fence_scores.lua
--- include: places.lua
+-- include: seats.lua
 for i = 2, #KEYS do
     local held = redis.pcall('GET', KEYS[i])
     if (held and held ~= ARGV[3]) or read_beside(resource_of(KEYS[i])) then
@@ -19,7 +19,7 @@ if not highest or highest > tonumber(ARGV[4]) then
 end
 for i = 2, #KEYS do
     redis.call('SET', KEYS[i], ARGV[3], 'PX', ARGV[5])
-    note_place(KEYS[i])
+    note_seat(KEYS[i])
 end
 raise_fences(ARGV[4])
 return '0 ' .. stamp .. ' 1'

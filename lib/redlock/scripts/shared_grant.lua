@@ -1,7 +1,7 @@
 -- Takes a shared lock of one or more keys, all or none. KEYS: the marker, then the keys. ARGV: marker text, deadline in
 -- microseconds of this node's clock, ttl in milliseconds, proposed fencing token ("" = no token), value.
 -- Returns what grant_all_unfenced.lua does: a key with readers holds "hf:shared", and a key that is kept for a waiting
--- writer counts as held by "hf:writer". A place of the resource that is held counts as the key (places.lua). The token
+-- writer counts as held by "hf:writer". A seat of the resource that is held counts as the key (seats.lua). The token
 -- is the highest that the keys have: readers do not count it up. Only where a key has none the proposal counts: this
 -- node may have forgotten the token of a writer.
 -- include: fences.lua
@@ -9,22 +9,22 @@
 -- include: fence_member.lua
 -- include: fence_scores.lua
 -- include: readers.lua
--- include: place_held.lua
+-- include: seat_held.lua
 for i = 2, #KEYS do
-    local key, held, held_place = KEYS[i], redis.pcall('GET', KEYS[i]), false
+    local key, held, held_seat = KEYS[i], redis.pcall('GET', KEYS[i]), false
     if not held or held == 'hf:shared' then
         held = nil
         local writer = 'hf:writer:' .. key
-        local marks = redis.call('MGET', writer, 'hf:places:' .. key)
+        local marks = redis.call('MGET', writer, 'hf:seats:' .. key)
         if marks[1] and string.sub(marks[1], 32, 33) ~= '*:' then
             key, held = writer, 'hf:writer'
         elseif marks[2] then
-            key, held = place_held(key)
-            held_place = held
+            key, held = seat_held(key)
+            held_seat = held
         end
     end
     if held then
-        local where = '@' .. (i - 2) .. (held_place and 'p' or '')
+        local where = '@' .. (i - 2) .. (held_seat and 's' or '')
         -- include: refusal.lua
         return '0 ' .. stamp .. ' ' .. refusal
     end

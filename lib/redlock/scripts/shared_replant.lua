@@ -5,11 +5,11 @@
 -- include: fence_member.lua
 -- include: fence_scores.lua
 -- include: readers.lua
--- include: place_held.lua
+-- include: seat_held.lua
 local highest = highest_fence(0)
 for i = 2, #KEYS do
     local held = redis.pcall('GET', KEYS[i])
-    if (held and held ~= 'hf:shared') or place_held(KEYS[i]) or not highest or highest > tonumber(ARGV[4]) then
+    if (held and held ~= 'hf:shared') or seat_held(KEYS[i]) or not highest or highest > tonumber(ARGV[4]) then
         return '0 ' .. stamp .. ' 0'
     end
 end

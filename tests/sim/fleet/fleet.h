@@ -95,7 +95,7 @@ struct fleet_task {
     bool is_parked, is_on_its_way, is_unordered;
     unsigned parks; /* in all, since it was parked for the first time */
     struct instant parked_first_at;
-    struct instant successor_since; /* of a place of its resource; 0 = it is none, or runs */
+    struct instant successor_since; /* of a seat of its resource; 0 = it is none, or runs */
     struct instant woken_at;
     struct votes votes; /* for its locks */
 };
@@ -217,7 +217,7 @@ void fleet_foreigner_start(void);
 void fleet_programs_start(uint64_t seed);
 bool fleet_has_programs(void);
 bool fleet_programs_have_ended(void);
-bool fleet_program_holds(unsigned resource, unsigned place); /* and takes itself for the holder */
+bool fleet_program_holds(unsigned resource, unsigned seat); /* and takes itself for the holder */
 
 /* fleet/operators.c */
 void fleet_group_make(void);
@@ -229,11 +229,11 @@ void fleet_resume(void); /* resumes what was paused; may be repeated */
 void fleet_judge_watch(struct node *node); /* a lock node */
 void fleet_judge_begun(struct fleet_task *task, const struct hf_job *job);
 void fleet_judge_ended(struct fleet_task *task, const struct hf_job *job, int code);
-void fleet_judge_tick(void);                               /* now and then */
-bool fleet_judge_runs_at(unsigned resource);               /* a handler whose lock is valid for all that it knows */
-bool fleet_judge_runs_for(pid_t pid);                      /* a handler, for this worker */
-void fleet_judge_taken(unsigned resource, unsigned place); /* by a program */
-void fleet_judge_left(const struct fleet_task *task);      /* its claim */
+void fleet_judge_tick(void);                              /* now and then */
+bool fleet_judge_runs_at(unsigned resource);              /* a handler whose lock is valid for all that it knows */
+bool fleet_judge_runs_for(pid_t pid);                     /* a handler, for this worker */
+void fleet_judge_taken(unsigned resource, unsigned seat); /* by a program */
+void fleet_judge_left(const struct fleet_task *task);     /* its claim */
 /* Others may claim these tasks now: those of a process, or this one. */
 void fleet_judge_recovered(pid_t pid);
 void fleet_judge_excuse(const struct fleet_task *task);

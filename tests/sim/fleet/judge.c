@@ -2,12 +2,12 @@
  *
  *   twice     a run that was its task's last, or goes on, has none after it, unless its process died or was recovered
  *   once      a task that runs at most once does
- *   overlap   two handlers run at a place of a resource, and both believe in their locks
- *   places    a run has none of the places that there are
+ *   overlap   two handlers run at a seat of a resource, and both believe in their locks
+ *   seats    a run has none of the seats that there are
  *   told      a handler whose lock has ended is not cancelled when another begins
  *   untold    nor is one without a lock, when its task begins elsewhere
  *   outlives  a handler outside of the worker is not killed when its lock has ended
- *   tokens    a run has a higher token than all that ended before it at its place
+ *   tokens    a run has a higher token than all that ended before it at its seat
  *   terms     a task begins while another runs that its locks do not keep apart
  *   serial    two runs of a class that is one at a time, for one worker
  *   enough    more runs for a worker than it was to take
@@ -30,7 +30,7 @@ struct run {
     struct process *process;
     pid_t pid;
     uint64_t token;
-    unsigned place;
+    unsigned seat;
     bool is_last, is_recovered; /* another process may claim its task */
     bool has_other_terms;       /* its worker */
     bool is_forced;             /* an operator may take its lock away */
@@ -43,7 +43,7 @@ static struct run runs[RUNS_MAX];
 static unsigned run_count;
 static pid_t recovered[RUNS_MAX]; /* workers that others took for dead */
 static unsigned recovered_count;
-static uint64_t highest[FLEET_RESOURCES_MAX][FLEET_LIMIT_MAX + 1]; /* token of those that ended, by place */
+static uint64_t highest[FLEET_RESOURCES_MAX][FLEET_LIMIT_MAX + 1]; /* token of those that ended, by seat */
 static unsigned forced[FLEET_RESOURCES_MAX];                       /* operators that take its lock away now */
 
 /* A runner process runs what its worker claimed. */
@@ -98,8 +98,8 @@ static bool share_a_resource(const struct fleet_task *one, const struct fleet_ta
     return false;
 }
 
-/* It begins for the worker with this number, at this place. */
-static void run_compare(const struct fleet_task *task, pid_t pid, unsigned place, const struct run *run)
+/* It begins for the worker with this number, at this seat. */
+static void run_compare(const struct fleet_task *task, pid_t pid, unsigned seat, const struct run *run)
 {
     if (run->task == task && is_current(run) && run->job == NULL && was_heard_too_late(run))
         play_count("excused: its end was heard after that of its lock", 1);
@@ -112,7 +112,7 @@ static void run_compare(const struct fleet_task *task, pid_t pid, unsigned place
         play_violated("untold", "%s begins again, and its run in process %d goes on untold", task->jid, (int)run->pid);
     if (task->kind == CLASS_SERIAL && run->task->kind == CLASS_SERIAL && run->pid == pid)
         play_violated("serial", "%s begins while %s runs for the same worker", task->jid, run->task->jid);
-    if (fleet.is_wild || place != run->place || !share_a_resource(task, run->task))
+    if (fleet.is_wild || seat != run->seat || !share_a_resource(task, run->task))
         return;
     if (run->is_forced) {
         play_count("excused: forced", 1);
@@ -184,20 +184,20 @@ static void enough_check(const struct fleet_task *task, pid_t pid)
                       (unsigned long long)fleet.max_tasks);
 }
 
-void fleet_judge_taken(unsigned resource, unsigned place)
+void fleet_judge_taken(unsigned resource, unsigned seat)
 {
     for (unsigned i = 0; i < run_count && !fleet.is_wild && !fleet.has_operators; i++)
-        if (goes_on(&runs[i]) && runs[i].place == place && fleet_task_locks(runs[i].task, resource) &&
+        if (goes_on(&runs[i]) && runs[i].seat == seat && fleet_task_locks(runs[i].task, resource) &&
             asks(&runs[i], job_lock_is_valid))
-            play_violated("beside", "a program takes place %u of r%u while %s runs there", place, resource,
+            play_violated("beside", "a program takes seat %u of r%u while %s runs there", seat, resource,
                           runs[i].task->jid);
 }
 
-static void programs_compare(const struct fleet_task *task, unsigned place)
+static void programs_compare(const struct fleet_task *task, unsigned seat)
 {
     for (unsigned i = 0; i < task->resource_count && !fleet.is_wild && !fleet.has_operators; i++)
-        if (fleet_program_holds(task->resources[i], place))
-            play_violated("beside", "%s begins while a program holds place %u of r%u", task->jid, place,
+        if (fleet_program_holds(task->resources[i], seat))
+            play_violated("beside", "%s begins while a program holds seat %u of r%u", task->jid, seat,
                           task->resources[i]);
 }
 
@@ -216,23 +216,23 @@ void fleet_judge_begun(struct fleet_task *task, const struct hf_job *job)
     if (worker != NULL && job->resource_count != fleet_locks_of(task, has_other_terms))
         play_violated("unlocked", "%s begins with %u locks", task->jid, job->resource_count);
     for (unsigned i = 0; i < run_count; i++)
-        run_compare(task, worker_pid(process_current()), job->place, &runs[i]);
-    programs_compare(task, job->place);
+        run_compare(task, worker_pid(process_current()), job->seat, &runs[i]);
+    programs_compare(task, job->seat);
     terms_check(task, worker_pid(process_current()));
     share_check(task, worker_pid(process_current()));
     enough_check(task, worker_pid(process_current()));
     if (task->comes_late)
         play_violated("quiet", "%s begins for process %d, which claimed it when it was quiet", task->jid,
                       (int)worker_pid(process_current()));
-    bool has_places = fleet.limit > 1 && task->resource_count > 0;
-    if (job->place > fleet.limit || (job->place > 0) != has_places)
-        play_violated("places", "%s begins at place %u of %u", task->jid, job->place, fleet.limit);
-    if (job->place > 1)
-        play_count("another place than the first", 1);
+    bool has_seats = fleet.limit > 1 && task->resource_count > 0;
+    if (job->seat > fleet.limit || (job->seat > 0) != has_seats)
+        play_violated("seats", "%s begins at seat %u of %u", task->jid, job->seat, fleet.limit);
+    if (job->seat > 1)
+        play_count("another seat than the first", 1);
     for (unsigned i = 0; i < task->resource_count; i++)
-        if (!fleet.is_wild && token <= highest[task->resources[i]][job->place])
-            play_violated("tokens", "%s begins with token %llu, and %llu has ended at its place", task->jid,
-                          (unsigned long long)token, (unsigned long long)highest[task->resources[i]][job->place]);
+        if (!fleet.is_wild && token <= highest[task->resources[i]][job->seat])
+            play_violated("tokens", "%s begins with token %llu, and %llu has ended at its seat", task->jid,
+                          (unsigned long long)token, (unsigned long long)highest[task->resources[i]][job->seat]);
     bool is_forced = false;
     for (unsigned i = 0; i < task->resource_count; i++)
         is_forced |= forced[task->resources[i]] > 0;
@@ -242,7 +242,7 @@ void fleet_judge_begun(struct fleet_task *task, const struct hf_job *job)
                                          .process = process_current(),
                                          .pid = worker_pid(process_current()),
                                          .token = token,
-                                         .place = job->place,
+                                         .seat = job->seat,
                                          .has_other_terms = has_other_terms,
                                          .is_forced = is_forced};
 }
@@ -289,8 +289,8 @@ void fleet_judge_ended(struct fleet_task *task, const struct hf_job *job, int co
                                                 : host_truth(process_current()->host,
                                                              (struct instant){atomic_load(&job->validity->until)});
         for (unsigned r = 0; r < task->resource_count; r++)
-            if (run->token > highest[task->resources[r]][run->place])
-                highest[task->resources[r]][run->place] = run->token;
+            if (run->token > highest[task->resources[r]][run->seat])
+                highest[task->resources[r]][run->seat] = run->token;
     }
     task->ended += is_last;
     task->failures += code == HF_FAIL || task->kind == CLASS_BRIEF || task->kind == CLASS_HELD;

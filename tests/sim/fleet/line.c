@@ -2,12 +2,12 @@
  *
  *   order  who leaves a waiting list by a wake or as a successor is the oldest: no task with an older place is parked,
  *          and none has been on its way for less than a minute, unless several may hold the resource
- *   wake   a place of a resource is free, fewer than it has places are awake, and those who wait for it sleep, for
+ *   wake   a seat of a resource is free, fewer than it has seats are awake, and those who wait for it sleep, for
  *          longer than a wake takes
  *   sleep  who is parked is due at once
  *   restless  a task is parked again and again
  *   kept   a successor is taken from a process that is well
- *   stuck  a successor waits for the place of its holder, where several may hold the resource, for longer than it may
+ *   stuck  a successor waits for the seat of its holder, where several may hold the resource, for longer than it may
  *
  * Excused from the order are tasks that an operator may have touched, that the queue node forgot, that were given back
  * or recovered, and that wait for something else too; whose queue is paused is passed by. No wake is missed while a
@@ -167,7 +167,7 @@ void fleet_line_moved(struct fleet_task *task, enum fleet_place from, const stru
         order_check(task, event);
     bool is_successor = is_woken && is_by(event, "claim_successor") && fleet.limit > 1;
     task->successor_since = is_successor ? world_time() : (struct instant){0};
-    play_count("successors at a place", is_successor);
+    play_count("successors at a seat", is_successor);
 }
 
 static void successors_check(void)
@@ -176,19 +176,19 @@ static void successors_check(void)
         const struct fleet_task *task = &fleet.tasks[i];
         if (task->successor_since.ns != 0 && task->place == IN_CLAIM && !task->is_orphan &&
             instant_since(task->successor_since, world_time()) > PATIENCE_NS)
-            play_violated("stuck", "%s is the successor at one place since %.3f s", task->jid,
+            play_violated("stuck", "%s is the successor at one seat since %.3f s", task->jid,
                           (double)instant_since(task->successor_since, world_time()) / 1e9);
     }
 }
 
 /* --- lost wakes --------------------------------------------------------------------------------------------------- */
 
-/* For how long nodes keep the key of a place of the resource: so many of them for longer than that. */
-static unsigned nodes_that_keep(unsigned resource, unsigned place, int64_t longer_than_ms)
+/* For how long nodes keep the key of a seat of the resource: so many of them for longer than that. */
+static unsigned nodes_that_keep(unsigned resource, unsigned seat, int64_t longer_than_ms)
 {
     char key[32];
     unsigned nodes = 0;
-    snprintf(key, sizeof key, place == 1 ? "r%u" : "hf:place:%2$u:r%1$u", resource, place);
+    snprintf(key, sizeof key, seat == 1 ? "r%u" : "hf:seat:%2$u:r%1$u", resource, seat);
     for (unsigned i = 0; i < fleet.node_count; i++) {
         struct keyspace *space = server_keyspace(fleet.nodes[i]->server);
         const struct item *item = table_find(&space->keys, text_of(key));
@@ -198,9 +198,9 @@ static unsigned nodes_that_keep(unsigned resource, unsigned place, int64_t longe
     return nodes;
 }
 
-static bool place_is_free(unsigned resource, unsigned place)
+static bool seat_is_free(unsigned resource, unsigned seat)
 {
-    return nodes_that_keep(resource, place, 0) < fleet.node_count / 2 + 1;
+    return nodes_that_keep(resource, seat, 0) < fleet.node_count / 2 + 1;
 }
 
 bool fleet_lock_is_stuck(unsigned resource)
@@ -210,8 +210,8 @@ bool fleet_lock_is_stuck(unsigned resource)
 
 static bool lock_is_free(unsigned resource)
 {
-    for (unsigned place = 1; place <= fleet.limit; place++)
-        if (place_is_free(resource, place))
+    for (unsigned seat = 1; seat <= fleet.limit; seat++)
+        if (seat_is_free(resource, seat))
             return true;
     return false;
 }

@@ -1,7 +1,7 @@
 /* Programs that use the locks of tasks alone, as `holdfast lock` does: they know nothing of the queue node. Some read.
  * Who waits for what they had is judged by line.c.
  *
- *   beside  a program and a handler believe in their locks of one place at once */
+ *   beside  a program and a handler believe in their locks of one seat at once */
 #include <stdio.h>
 
 #include "base/invariant.h"
@@ -17,7 +17,7 @@ static struct program {
     struct process *process;
     struct chance chance;
     struct redlock_held *held; /* NULL = none */
-    unsigned resource, place;
+    unsigned resource, seat;
 } programs[PROGRAMS_MAX];
 static unsigned program_count;
 
@@ -29,10 +29,10 @@ static bool believes(const struct program *program)
     return answer;
 }
 
-bool fleet_program_holds(unsigned resource, unsigned place)
+bool fleet_program_holds(unsigned resource, unsigned seat)
 {
     for (unsigned i = 0; i < program_count; i++)
-        if (programs[i].resource == resource && programs[i].place == place && believes(&programs[i]))
+        if (programs[i].resource == resource && programs[i].seat == seat && believes(&programs[i]))
             return true;
     return false;
 }
@@ -64,9 +64,9 @@ static void take(struct program *me, struct redlock_client *client)
     if (answer != REDLOCK_ACQUIRED)
         return;
     play_count("taken by a program", 1);
-    me->place = redlock_held_place(me->held);
+    me->seat = redlock_held_seat(me->held);
     if (believes(me))
-        fleet_judge_taken(me->resource, me->place);
+        fleet_judge_taken(me->resource, me->seat);
     hold(me);
     struct redlock_held *held = me->held;
     me->held = NULL;

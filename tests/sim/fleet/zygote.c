@@ -309,7 +309,7 @@ static void job_read(struct program *program)
     static const struct run_table nobody = {.lease_end = INT64_MAX};
     static const struct job_link link = {.progress = program_progress};
     struct hf_job *job = &program->job;
-    const char *place = variable(program, "HF_PLACE");
+    const char *seat = variable(program, "HF_SEAT");
     const char *fence = variable(program, "HF_FENCE"), *resources = variable(program, "HF_RESOURCES");
     bool is_locked = variable(program, "HF_LOCK_UNTIL_MS") != NULL;
     *job =
@@ -318,7 +318,7 @@ static void job_read(struct program *program)
                         .queue = variable(program, "HF_QUEUE"),
                         .reports_progress = true,
                         .may_push = true,
-                        .place = place != NULL ? (unsigned)strtoul(place, NULL, 10) : 0,
+                        .seat = seat != NULL ? (unsigned)strtoul(seat, NULL, 10) : 0,
                         .validity = is_locked ? (struct redlock_validity *)(uintptr_t)&program->place->validity : NULL,
                         .run_entry = &program->run_entry,
                         .run_table = &nobody,

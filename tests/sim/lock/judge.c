@@ -60,8 +60,8 @@ const struct value *lock_value_on(const struct node *node, unsigned resource)
 /* The resources that it has or wants. Any clock may stop between the grant and its report. */
 static unsigned resources_of(const struct lock_user *user)
 {
-    unsigned place = user->searches && user->lock != NULL ? redlock_lock_place(user->lock) : 0;
-    return place > 0 ? 1u << (place - 1) : user->resources;
+    unsigned seat = user->searches && user->lock != NULL ? redlock_lock_seat(user->lock) : 0;
+    return seat > 0 ? 1u << (seat - 1) : user->resources;
 }
 
 static const char *excuse_of(const struct lock_user *user)
@@ -134,7 +134,7 @@ static void overlapped(const struct lock_user *user, const struct lock_user *oth
                       user->number, other->client->number, other->number);
 }
 
-/* A reader excludes the holders of all places, and has the key of the first. */
+/* A reader excludes the holders of all seats, and has the key of the first. */
 static unsigned excluded_by(const struct lock_user *user)
 {
     bool reads_all = user->is_reader && schedule.limit > 0 && user->resources != 0;

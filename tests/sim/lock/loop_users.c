@@ -106,7 +106,7 @@ static void answered(struct lock_user *user, const struct redlock_event *event)
         return;
     }
     user->token = redlock_lock_token(user->lock);
-    lock_user_has(user, redlock_lock_place(user->lock));
+    lock_user_has(user, redlock_lock_seat(user->lock));
     lock_judge_acquired(user);
     int64_t ns = lock_user_hold_ns(user);
     if (ns == 0 || (chance_pick(&user->chance, 16) == 0 && !lock_user_is_steward(user)))

@@ -52,7 +52,7 @@ struct lock_user {
     struct lock_told told;
     const char *wanted[2];
     unsigned resources; /* a set: of the lock that it has or wants; 0 = it wants none */
-    bool searches;      /* which of these places it has is not known yet */
+    bool searches;      /* which of these seats it has is not known yet */
     bool is_reader;     /* of that lock */
     bool comes_back;    /* for it, when it is refused */
     char owner[24];     /* differs for each hold */
@@ -90,7 +90,7 @@ struct lock_schedule {
     struct chance chance; /* for the parameters of the schedule; the world has another */
     enum lock_profile profile;
     unsigned node_count, client_count, user_count, resource_count;
-    unsigned limit;   /* so many may hold the resource, each at its place: for judges a resource each. 0 = one */
+    unsigned limit;   /* so many may hold the resource, each at its seat: for judges a resource each. 0 = one */
     bool has_readers; /* some of those who want locks share them */
     bool is_crowded;  /* readers overlap without end, and everybody waits */
     bool is_rolling;  /* the only trouble: nodes are away for long, one after the other, and a steward holds on */
@@ -123,7 +123,7 @@ extern struct lock_schedule lock_schedule; /* of this process */
 extern const char *const lock_profile_names[LOCK_PROFILES];
 
 void lock_schedule_play(uint64_t seed);
-/* The key of a resource; with a limit, of a place of the only one that there is. */
+/* The key of a resource; with a limit, of a seat of the only one that there is. */
 const char *lock_key_name(unsigned resource);
 
 /* lock/draw.c */
@@ -133,8 +133,8 @@ void lock_draw(uint64_t seed);
 void lock_client_start(struct lock_client *client);
 /* What it wants next, and as whom: fills the request, whose texts stay until its next one. */
 void lock_user_wants(struct lock_user *user, struct redlock_request *request);
-/* It has this place of what it wanted; 0 = there is only one. */
-void lock_user_has(struct lock_user *user, unsigned place);
+/* It has this seat of what it wanted; 0 = there is only one. */
+void lock_user_has(struct lock_user *user, unsigned seat);
 int64_t lock_user_hold_ns(struct lock_user *user);
 /* It holds a resource that nobody else wants until the trouble is over. */
 bool lock_user_is_steward(const struct lock_user *user);

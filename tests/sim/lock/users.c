@@ -14,8 +14,8 @@ enum { PRESSED = 2 };
 const char *lock_key_name(unsigned resource)
 {
     static const char *const names[LOCK_RESOURCES_MAX] = {"a", "b", "c"};
-    static const char *const places[LOCK_RESOURCES_MAX] = {"a", "hf:place:2:a", "hf:place:3:a"};
-    return lock_schedule.limit > 0 ? places[resource] : names[resource];
+    static const char *const seats[LOCK_RESOURCES_MAX] = {"a", "hf:seat:2:a", "hf:seat:3:a"};
+    return lock_schedule.limit > 0 ? seats[resource] : names[resource];
 }
 
 /* --- what they want ----------------------------------------------------------------------------------------------- */
@@ -68,21 +68,21 @@ int64_t lock_user_rest_ns(struct lock_user *user)
     return lock_schedule.is_calm ? ns / 8 : ns;
 }
 
-/* Nearly everybody wants any place; some want a certain one, some know nothing of places, and want the first, and some
+/* Nearly everybody wants any seat; some want a certain one, some know nothing of seats, and want the first, and some
  * know fewer than the others. */
-static void place_wants(struct lock_user *user, struct redlock_request *request)
+static void seat_wants(struct lock_user *user, struct redlock_request *request)
 {
-    unsigned place = chance_pick(&user->chance, 8) == 0 ? 1 + chance_pick(&user->chance, lock_schedule.limit) : 0;
+    unsigned seat = chance_pick(&user->chance, 8) == 0 ? 1 + chance_pick(&user->chance, lock_schedule.limit) : 0;
     bool knows = chance_pick(&user->chance, 8) != 0 && user->client->kind != LOCK_FOREIGN;
     user->wanted[0] = lock_key_name(0);
     request->resource_count = 1;
-    user->searches = knows && place == 0;
+    user->searches = knows && seat == 0;
     request->limit = !knows ? 0 : user->searches && user->number % 3 == 2 ? 2 : lock_schedule.limit;
-    request->place = knows ? place : 0;
-    user->resources = user->searches ? (1u << request->limit) - 1 : knows ? 1u << (place - 1) : 1;
+    request->seat = knows ? seat : 0;
+    user->resources = user->searches ? (1u << request->limit) - 1 : knows ? 1u << (seat - 1) : 1;
 }
 
-/* In a crowd each user is one or the other. Readers know nothing of places. */
+/* In a crowd each user is one or the other. Readers know nothing of seats. */
 static void share_wants(struct lock_user *user, struct redlock_request *request)
 {
     bool wants =
@@ -90,7 +90,7 @@ static void share_wants(struct lock_user *user, struct redlock_request *request)
     user->is_reader = wants && user->client->kind != LOCK_FOREIGN && !lock_user_is_pressed(user);
     request->shared = user->is_reader;
     if (lock_schedule.limit > 0 && user->is_reader) {
-        request->limit = request->place = 0;
+        request->limit = request->seat = 0;
         user->searches = false;
         user->resources = 1;
     }
@@ -121,7 +121,7 @@ void lock_user_wants(struct lock_user *user, struct redlock_request *request)
                                         .waits_here = chance_pick(&user->chance, 4) == 0,
                                         .leaves_when_busy = chance_pick(&user->chance, 8) == 0};
     if (lock_schedule.limit > 0)
-        place_wants(user, request);
+        seat_wants(user, request);
     if (lock_schedule.is_pressed)
         request->leaves_when_busy = false;
     if (lock_schedule.has_readers)
@@ -129,15 +129,15 @@ void lock_user_wants(struct lock_user *user, struct redlock_request *request)
     lock_judge_asked(user);
 }
 
-void lock_user_has(struct lock_user *user, unsigned place)
+void lock_user_has(struct lock_user *user, unsigned seat)
 {
-    if (place > lock_schedule.limit || (place == 0 && user->searches))
-        play_violated("places", "user %u.%u has place %u of %u", user->client->number, user->number, place,
+    if (seat > lock_schedule.limit || (seat == 0 && user->searches))
+        play_violated("seats", "user %u.%u has seat %u of %u", user->client->number, user->number, seat,
                       lock_schedule.limit);
-    if (place > 0)
-        user->resources = 1u << (place - 1);
-    if (place > 1)
-        play_count("acquired another place than the first", 1);
+    if (seat > 0)
+        user->resources = 1u << (seat - 1);
+    if (seat > 1)
+        play_count("acquired another seat than the first", 1);
     user->searches = false;
 }
 
@@ -181,7 +181,7 @@ static void take(struct lock_user *user, struct redlock_client *client)
         return;
     }
     user->token = redlock_held_token(held);
-    lock_user_has(user, redlock_held_place(held));
+    lock_user_has(user, redlock_held_seat(held));
     user->held = held;
     lock_judge_acquired(user);
     hold(user);

@@ -20,7 +20,7 @@ local function waiting_list(order, places, schedule, paused, now)
     -- Several tasks may have a share of the runners at once, or a place of a resource, and are OUT until they end: an
     -- end makes room for one more, so none of them counts as on its way. (Of the list of another resource, only one
     -- task can have the lock.)
-    local is_share = string.find(order, '^hf:%d+:waiting:class:') or string.find(order, '^hf:%d+:waiting:places:')
+    local is_share = string.find(order, '^hf:%d+:waiting:class:') or string.find(order, '^hf:%d+:waiting:seats:')
     local function is_out_lately(place)
         local since = now_seconds - tonumber(place.due)
         return since > -1 and since < (place.digest == '' and on_its_way or taken_on_its_way)

@@ -1,4 +1,4 @@
-/* Resources that several may hold: each has a place of its own, and whoever waits gets the next that is free. Every
+/* Resources that several may hold: each has a seat of its own, and whoever waits gets the next that is free. Every
  * group is a process of its own. */
 #include "tests/support/test.h"
 
@@ -15,7 +15,7 @@ static struct lock_probe *user_of(unsigned of_process, int64_t wait_ms)
     return probe;
 }
 
-static struct lock_probe *holder_of_place(unsigned of_process)
+static struct lock_probe *holder_of_seat(unsigned of_process)
 {
     struct lock_probe *probe = user_of(of_process, 0);
     probe->leaves_when_busy = true;
@@ -23,27 +23,27 @@ static struct lock_probe *holder_of_place(unsigned of_process)
     return probe;
 }
 
-static unsigned place_of(const struct lock_probe *probe)
+static unsigned seat_of(const struct lock_probe *probe)
 {
-    return redlock_lock_place(probe->lock);
+    return redlock_lock_seat(probe->lock);
 }
 
-/* All in different places. */
+/* All in different seats. */
 static void take_all(struct lock_probe *holders[LIMIT], unsigned processes_used)
 {
     unsigned taken = 0;
     for (unsigned i = 0; i < LIMIT; i++) {
-        holders[i] = holder_of_place(i % processes_used);
-        assert_true(place_of(holders[i]) >= 1 && place_of(holders[i]) <= LIMIT);
-        taken |= 1u << place_of(holders[i]);
+        holders[i] = holder_of_seat(i % processes_used);
+        assert_true(seat_of(holders[i]) >= 1 && seat_of(holders[i]) <= LIMIT);
+        taken |= 1u << seat_of(holders[i]);
     }
     assert_int_equal(taken, 2 + 4 + 8);
 }
 
-static const char *key_of(unsigned place)
+static const char *key_of(unsigned seat)
 {
     static char key[64];
-    snprintf(key, sizeof key, place == 1 ? "lock:r" : "lock:hf:place:%u:r", place);
+    snprintf(key, sizeof key, seat == 1 ? "lock:r" : "lock:hf:seat:%u:r", seat);
     return key;
 }
 
@@ -57,21 +57,21 @@ static void several_hold_it(unsigned processes_used)
 {
     struct lock_probe *holders[LIMIT], *late = NULL;
     take_all(holders, processes_used);
-    for (unsigned place = 1; place <= LIMIT; place++)
-        loop_await(loop, lock_cluster_holders(&cluster, key_of(place)) == NODES);
+    for (unsigned seat = 1; seat <= LIMIT; seat++)
+        loop_await(loop, lock_cluster_holders(&cluster, key_of(seat)) == NODES);
     late = user_of(0, 0);
     late->leaves_when_busy = true;
     assert_int_equal(lock_probe_acquire(late, "r"), REDLOCK_BUSY);
     for (unsigned i = 0; i < LIMIT; i++) {
-        unsigned place = place_of(holders[i]);
+        unsigned seat = seat_of(holders[i]);
         assert_int_equal(lock_probe_release(holders[i]), REDLOCK_RELEASED);
-        loop_await(loop, lock_cluster_holders(&cluster, key_of(place)) == 0);
+        loop_await(loop, lock_cluster_holders(&cluster, key_of(seat)) == 0);
         assert_int_equal(lock_probe_acquire(late, "r"), REDLOCK_ACQUIRED);
-        assert_int_equal(place_of(late), place);
+        assert_int_equal(seat_of(late), seat);
         if (processes_used == 1) /* it knows where one is free */
             assert_int_equal(late->attempts, 1);
         assert_int_equal(lock_probe_release(late), REDLOCK_RELEASED);
-        holders[i] = holder_of_place(i % processes_used);
+        holders[i] = holder_of_seat(i % processes_used);
     }
 }
 
@@ -85,30 +85,30 @@ TEST(as_many_as_the_limit_hold_it_in_different_processes)
     several_hold_it(LIMIT);
 }
 
-TEST(each_place_has_fences_of_its_own)
+TEST(each_seat_has_fences_of_its_own)
 {
-    struct lock_probe *first = holder_of_place(0);
-    unsigned place = place_of(first);
+    struct lock_probe *first = holder_of_seat(0);
+    unsigned seat = seat_of(first);
     uint64_t last = redlock_lock_token(first->lock);
     for (int i = 0; i < 10; i++) {
         assert_int_equal(lock_probe_release(first), REDLOCK_RELEASED);
         assert_int_equal(lock_probe_acquire(first, "r"), REDLOCK_ACQUIRED);
-        assert_int_equal(place_of(first), place); /* it was free last */
+        assert_int_equal(seat_of(first), seat); /* it was free last */
         assert_true(redlock_lock_token(first->lock) > last);
         last = redlock_lock_token(first->lock);
     }
     char fence[32];
     snprintf(fence, sizeof fence, "%llu", (unsigned long long)last);
-    assert_string_equal(lock_cluster_fence(&cluster, 0, key_of(place)), fence);
-    assert_string_equal(lock_cluster_fence(&cluster, 0, key_of(place % LIMIT + 1)), "(nil)");
+    assert_string_equal(lock_cluster_fence(&cluster, 0, key_of(seat)), fence);
+    assert_string_equal(lock_cluster_fence(&cluster, 0, key_of(seat % LIMIT + 1)), "(nil)");
 }
 
-TEST(a_refusal_names_the_place_that_is_free_first)
+TEST(a_refusal_names_the_seat_that_is_free_first)
 {
     static const unsigned left_ms[LIMIT] = {4000, 2000, 8000};
-    for (unsigned place = 1; place <= LIMIT; place++)
+    for (unsigned seat = 1; seat <= LIMIT; seat++)
         for (unsigned i = 0; i < NODES; i++)
-            lock_cluster_ask(&cluster, i, "SET %s foreign PX %u", key_of(place), left_ms[place - 1]);
+            lock_cluster_ask(&cluster, i, "SET %s foreign PX %u", key_of(seat), left_ms[seat - 1]);
     struct redlock_terms terms = quick_terms(TTL_MS, 1);
     struct lock_probe *probe = &waiters[waiter_count++];
     lock_probe_create(probe, loop, process(0), &terms);
@@ -118,24 +118,24 @@ TEST(a_refusal_names_the_place_that_is_free_first)
     assert_contains(probe->reason, "for 19"); /* 1.9... s */
 }
 
-/* A client without a limit has, and is excluded by, the first place only. */
-TEST(who_knows_no_limit_competes_for_the_first_place)
+/* A client without a limit has, and is excluded by, the first seat only. */
+TEST(who_knows_no_limit_competes_for_the_first_seat)
 {
     struct lock_probe *plain = waiter(1, 0), *others[LIMIT - 1];
     assert_int_equal(lock_probe_acquire(plain, "r"), REDLOCK_ACQUIRED);
     for (unsigned i = 0; i < LIMIT - 1; i++) {
-        others[i] = holder_of_place(0);
-        assert_true(place_of(others[i]) > 1);
+        others[i] = holder_of_seat(0);
+        assert_true(seat_of(others[i]) > 1);
     }
     struct lock_probe *late = user_of(2, 0);
     assert_int_equal(lock_probe_acquire(late, "r"), REDLOCK_BUSY);
     assert_int_equal(lock_probe_release(plain), REDLOCK_RELEASED);
     assert_int_equal(lock_probe_acquire(late, "r"), REDLOCK_ACQUIRED);
-    assert_int_equal(place_of(late), 1);
+    assert_int_equal(seat_of(late), 1);
     assert_int_equal(lock_probe_acquire(plain, "r"), REDLOCK_BUSY);
 }
 
-/* Whatever place is given back, by whichever process. */
+/* Whatever seat is given back, by whichever process. */
 static void the_first_release_ends_the_wait(unsigned holding_processes, unsigned waiting_process)
 {
     for (unsigned released = 0; released < LIMIT; released++) {
@@ -145,12 +145,12 @@ static void the_first_release_ends_the_wait(unsigned holding_processes, unsigned
         lock_probe_ask(waiting, "r");
         loop_for(loop, REDLOCK_MS(1500)); /* until it only listens */
         assert_int_equal(waiting->answers, 0);
-        unsigned place = place_of(holders[released]);
+        unsigned seat = seat_of(holders[released]);
         let_go(holders[released]);
         struct instant released_at = loop_now(loop);
         loop_await(loop, waiting->answers == 1);
         assert_int_equal(waiting->answer, REDLOCK_ACQUIRED);
-        assert_int_equal(place_of(waiting), place);
+        assert_int_equal(seat_of(waiting), seat);
         assert_true(instant_since(released_at, loop_now(loop)) < REDLOCK_MS(300));
         assert_int_equal(lock_probe_release(waiting), REDLOCK_RELEASED);
         for (unsigned i = 0; i < LIMIT; i++)
@@ -159,12 +159,12 @@ static void the_first_release_ends_the_wait(unsigned holding_processes, unsigned
     }
 }
 
-TEST(whoever_waits_gets_the_place_that_another_process_gives_back)
+TEST(whoever_waits_gets_the_seat_that_another_process_gives_back)
 {
     the_first_release_ends_the_wait(2, 2);
 }
 
-TEST(whoever_waits_gets_the_place_that_its_own_process_gives_back)
+TEST(whoever_waits_gets_the_seat_that_its_own_process_gives_back)
 {
     the_first_release_ends_the_wait(1, 0);
 }
@@ -181,25 +181,25 @@ TEST(those_who_wait_in_a_process_have_their_turns_in_order)
     loop_for(loop, REDLOCK_MS(100));
     for (unsigned i = 0; i < WAITING; i++) {
         struct lock_probe *leaves = i < LIMIT ? holders[i] : waiting[i - LIMIT];
-        unsigned place = place_of(leaves);
+        unsigned seat = seat_of(leaves);
         let_go(leaves);
         loop_await(loop, waiting[i]->answers == 1);
         assert_int_equal(waiting[i]->answer, REDLOCK_ACQUIRED);
-        assert_int_equal(place_of(waiting[i]), place);
+        assert_int_equal(seat_of(waiting[i]), seat);
         assert_true(i + 1 == WAITING || waiting[i + 1]->answers == 0);
     }
     assert_true(redlock_group_counters(process(0))->handed_over > 0);
 }
 
 /* As a task that is to go on where its predecessor was. */
-TEST(a_place_passes_to_who_asks_for_this_very_place)
+TEST(a_seat_passes_to_who_asks_for_this_very_seat)
 {
     struct lock_probe *holders[LIMIT], *waiting = NULL, *heir = NULL;
     take_all(holders, 1);
     waiting = user_of(0, 60000);
     lock_probe_ask(waiting, "r");
     heir = user_of(0, 0);
-    heir->place = place_of(holders[1]);
+    heir->seat = seat_of(holders[1]);
     heir->waits_here = true;
     lock_probe_ask(heir, "r");
     loop_for(loop, REDLOCK_MS(100));
@@ -207,12 +207,12 @@ TEST(a_place_passes_to_who_asks_for_this_very_place)
     loop_await(loop, heir->answers == 1);
     assert_int_equal(heir->answer, REDLOCK_ACQUIRED);
     assert_true(heir->handed_over);
-    assert_int_equal(place_of(heir), heir->place);
+    assert_int_equal(seat_of(heir), heir->seat);
     loop_for(loop, REDLOCK_MS(100));
     assert_int_equal(waiting->answers, 0);
     let_go(heir);
     loop_await(loop, waiting->answers == 1);
-    assert_int_equal(place_of(waiting), heir->place);
+    assert_int_equal(seat_of(waiting), heir->seat);
 }
 
 TEST(who_gives_up_in_line_leaves_the_others_their_turn)
@@ -231,8 +231,8 @@ TEST(who_gives_up_in_line_leaves_the_others_their_turn)
     assert_int_equal(patient->answer, REDLOCK_ACQUIRED);
 }
 
-/* Who knows of more places does not wait for who knows of fewer. */
-TEST(a_place_passes_over_who_does_not_know_it)
+/* Who knows of more seats does not wait for who knows of fewer. */
+TEST(a_seat_passes_over_who_does_not_know_it)
 {
     struct lock_probe *holders[LIMIT], *waiting[3];
     take_all(holders, 1);
@@ -243,33 +243,33 @@ TEST(a_place_passes_over_who_does_not_know_it)
     }
     loop_for(loop, REDLOCK_MS(100));
     for (unsigned i = 0; i < LIMIT; i++)
-        if (place_of(holders[i]) == LIMIT)
+        if (seat_of(holders[i]) == LIMIT)
             let_go(holders[i]);
     loop_await(loop, waiting[2]->answers == 1);
     assert_int_equal(waiting[2]->answer, REDLOCK_ACQUIRED);
-    assert_int_equal(place_of(waiting[2]), LIMIT);
+    assert_int_equal(seat_of(waiting[2]), LIMIT);
     for (unsigned i = 0; i < LIMIT; i++)
-        if (place_of(holders[i]) == 1)
+        if (seat_of(holders[i]) == 1)
             let_go(holders[i]);
     loop_await(loop, waiting[0]->answers == 1);
-    assert_int_equal(place_of(waiting[0]), 1);
+    assert_int_equal(seat_of(waiting[0]), 1);
     assert_int_equal(waiting[1]->answers, 0);
 }
 
-static struct lock_probe *holder_of_this_place(unsigned of_process, unsigned place)
+static struct lock_probe *holder_of_this_seat(unsigned of_process, unsigned seat)
 {
     struct lock_probe *probe = user_of(of_process, 0);
-    probe->place = place;
+    probe->seat = seat;
     assert_int_equal(lock_probe_acquire(probe, "r"), REDLOCK_ACQUIRED);
     return probe;
 }
 
-/* A lock that waits moves to another place, and is no longer in the way of who knows only the one before. */
-TEST(a_place_that_a_waiting_lock_leaves_goes_to_the_line)
+/* A lock that waits moves to another seat, and is no longer in the way of who knows only the one before. */
+TEST(a_seat_that_a_waiting_lock_leaves_goes_to_the_line)
 {
-    struct lock_probe *other = holder_of_this_place(1, 1), *last = NULL, *waiting = NULL, *modest = NULL;
-    (void)holder_of_this_place(0, 2);
-    last = holder_of_this_place(0, LIMIT);
+    struct lock_probe *other = holder_of_this_seat(1, 1), *last = NULL, *waiting = NULL, *modest = NULL;
+    (void)holder_of_this_seat(0, 2);
+    last = holder_of_this_seat(0, LIMIT);
     waiting = user_of(0, 60000);
     lock_probe_ask(waiting, "r");
     modest = user_of(0, 60000);
@@ -279,17 +279,17 @@ TEST(a_place_that_a_waiting_lock_leaves_goes_to_the_line)
     let_go(last);
     loop_await(loop, waiting->answers == 1);
     assert_int_equal(waiting->answer, REDLOCK_ACQUIRED);
-    assert_int_equal(place_of(waiting), LIMIT);
+    assert_int_equal(seat_of(waiting), LIMIT);
     let_go(other);
     struct instant released_at = loop_now(loop);
     loop_await(loop, modest->answers == 1);
     assert_int_equal(modest->answer, REDLOCK_ACQUIRED);
-    assert_int_equal(place_of(modest), 1);
+    assert_int_equal(seat_of(modest), 1);
     assert_true(instant_since(released_at, loop_now(loop)) < REDLOCK_MS(300));
 }
 
-/* A lock without a limit has the first place. */
-TEST(what_knows_no_limit_leaves_the_first_place_to_the_line)
+/* A lock without a limit has the first seat. */
+TEST(what_knows_no_limit_leaves_the_first_seat_to_the_line)
 {
     struct lock_probe *plain = waiter(0, 0), *holder = user_of(0, 0), *waiting = user_of(0, 60000);
     holder->limit = waiting->limit = 2;
@@ -302,7 +302,7 @@ TEST(what_knows_no_limit_leaves_the_first_place_to_the_line)
     struct instant released_at = loop_now(loop);
     loop_await(loop, waiting->answers == 1);
     assert_int_equal(waiting->answer, REDLOCK_ACQUIRED);
-    assert_int_equal(place_of(waiting), 1);
+    assert_int_equal(seat_of(waiting), 1);
     assert_true(instant_since(released_at, loop_now(loop)) < REDLOCK_MS(300));
 }
 
@@ -315,8 +315,8 @@ static void takes_another(struct lock_probe *probe, const struct redlock_event *
         lock_probe_ask(greedy, "r");
 }
 
-/* The caller requests a place while the answers come that say which places are free. */
-TEST(a_callback_may_ask_for_the_place_that_was_just_left)
+/* The caller requests a seat while the answers come that say which seats are free. */
+TEST(a_callback_may_ask_for_the_seat_that_was_just_left)
 {
     struct lock_probe *holders[LIMIT], *waiting[4];
     take_all(holders, 1);
@@ -348,7 +348,7 @@ TEST(a_lock_is_used_with_and_without_a_limit)
     for (unsigned i = 0; i < sizeof limits / sizeof limits[0]; i++) {
         probe->limit = limits[i];
         assert_int_equal(lock_probe_acquire(probe, "r"), REDLOCK_ACQUIRED);
-        assert_int_equal(place_of(probe) > 0, limits[i] > 1);
+        assert_int_equal(seat_of(probe) > 0, limits[i] > 1);
         assert_int_equal(lock_cluster_keys(&cluster) <= NODES, 1);
         assert_int_equal(lock_probe_release(probe), REDLOCK_RELEASED);
     }
