@@ -6,7 +6,8 @@
 #
 #   lib/LAYER/*.c, lib/LAYER/scripts/*.lua     -> lib/libLAYER.a       one archive a layer; scripts may include
 #                                                                      lib/LAYER/scripts/include/*.lua
-#   worker/*.c, worker/*/*.c, worker/*/*/*.c    -> lib/libworker.a      (main.c left out) and holdfast
+#   worker/*.c, worker/*/*.c, worker/*/*/*.c    -> lib/libworker.a, and with main.c holdfast; without EXTRAS lib/libcore.a,
+#                                                                      and core/holdfast
 #   jobs/*.c, tests/plugins/*.c (and */*.c)    -> jobs/*.so, tests/plugins/*.so (and */*.so)
 #   jobs/fence/*.c                             -> lib/libfence.a       for jobs, installed as libholdfast-fence.a
 #   jobs/template/LANGUAGE/*                   -> lib/libworker.a      as texts for `holdfast plugin new`
@@ -48,19 +49,36 @@ one_word = $(if $(filter 1,$(words x$($(1))x)),,$(error $(1) is "$($(1))": Holdf
 $(call one_word,B)$(call one_word,PREFIX)$(call one_word,DESTDIR)
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 SHELL := /bin/bash
+.DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .SECONDARY:
 
+# --------------------------------------------------------------------------------------- packages
+core_PACKAGES  := pkg-config $(firstword $(CC)) libuv hiredis libconfig jansson libssl libcrypto
+full_PACKAGES  := $(core_PACKAGES) zlib
+tests_PACKAGES := $(full_PACKAGES) sqlite3 libcurl cmocka lua5.1
+MISSING := $(shell for p in pkg-config $(firstword $(CC)); do command -v $$p >/dev/null || echo $$p; done; \
+             for p in $(filter-out pkg-config $(firstword $(CC)),$(tests_PACKAGES)); do pkg-config --exists $$p || echo $$p; done 2>/dev/null)
+# Handlers whose library is missing.
+LEFT_OUT := $(if $(filter libcurl,$(MISSING)),webhook) $(if $(filter sqlite3,$(MISSING)),sql transfer fence/sqlite)
+LEFT_OUT := $(strip $(LEFT_OUT))
+
 # ---------------------------------------------------------------------------------------- sources
 LAYERS      := base redis redlock queue
-JOBS        := $(wildcard jobs/*.c)
-FENCE       := $(wildcard jobs/fence/*.c)
+JOBS        := $(filter-out $(LEFT_OUT:%=jobs/%.c),$(wildcard jobs/*.c))
+FENCE       := $(filter-out $(LEFT_OUT:%=jobs/%.c),$(wildcard jobs/fence/*.c))
 JOB_PARTS   := arguments webhook
 part_sources = $(wildcard jobs/$(1)/*.c)
 TEMPLATES   := $(wildcard jobs/template/*/*)
 PAGE_TEXTS  := $(foreach kind,css js,$(wildcard worker/*/*.$(kind) worker/*/*/*.$(kind)))
-WORKER      := $(filter-out worker/main.c worker/dry_run/preload/%,$(wildcard worker/*.c worker/*/*.c worker/*/*/*.c))
+# A fleet can do without these. The core has others instead, which define the same names.
+EXTRAS      := worker/dry_run/% worker/history/% worker/print/page% worker/task/deflate.% \
+    $(addprefix worker/commands/,$(patsubst %,command_%.c,dry_run plugin report run_handler serve top) \
+        handler_run% pretended_lock% serve_% top_look% top_screen%)
+INSTEAD     := worker/commands/left_out.c worker/task/deflate_stored.c
+WORKER      := $(filter-out worker/main.c worker/dry_run/preload/% $(INSTEAD),$(wildcard worker/*.c worker/*/*.c worker/*/*/*.c))
+CORE        := $(filter-out $(EXTRAS),$(WORKER)) $(INSTEAD)
 SUPPORT     := $(wildcard tests/support/*.c) $(filter-out tests/chaos/test_%,$(wildcard tests/chaos/*.c))
 SIMULATION  := $(wildcard tests/sim/server/*.c)
 WORLD       := $(wildcard tests/sim/world/*.c tests/sim/server/*.c tests/sim/lock/*.c tests/sim/fleet/*.c)
@@ -113,29 +131,32 @@ LIBREDLOCK  := $(if $(wildcard lib/redlock/*.c),$(B)/libredlock.so $(B)/libredlo
 LIBHOLDFAST := $(B)/libholdfast.so $(B)/libholdfast.a
 
 # ----------------------------------------------------------------------------------- dependencies
-# Evaluated when the first compiler line needs them, so that `make help`, `make clean` and the targets that begin with
+# What misses a package complains when it is to be built, so that `make help`, `make clean` and the targets that begin with
 # scripts/setup work on a bare machine.
-PACKAGES := libuv hiredis libconfig sqlite3 jansson zlib libcurl libssl libcrypto cmocka lua5.1
 once      = $(eval $(1) := $(2))$($(1))
-find_missing = $(shell for p in pkg-config $(firstword $(CC)); do command -v $$p >/dev/null || echo $$p; done; \
-                 for p in $(PACKAGES); do pkg-config --exists $$p || echo $$p; done 2>/dev/null)
-complain     = $(if $(1),$(error missing: $(1) -- run scripts/setup))
-PACKAGES_OK  = $(call once,PACKAGES_OK,$(call complain,$(strip $(find_missing))))
+need      = $(if $(filter $(MISSING),$(1)),$(error missing: $(filter $(MISSING),$(1)) -- run scripts/setup))
+.PHONY: has-core has-full has-tests
+has-core has-full has-tests: has-%:
+	@:$(call need,$($*_PACKAGES))
 # hiredis' own -I would put names such as "async.h" on the include path of all sources. They write <hiredis/hiredis.h>,
 # so they need its parent.
-PACKAGE_FLAGS = $(PACKAGES_OK)$(call once,PACKAGE_FLAGS,$(shell pkg-config --cflags $(filter-out hiredis,$(PACKAGES)); \
+PACKAGE_FLAGS = $(call need,$(core_PACKAGES))$(call once,PACKAGE_FLAGS,$(shell \
+                  pkg-config --cflags $(filter-out pkg-config $(firstword $(CC)) hiredis $(MISSING),$(tests_PACKAGES)); \
                   pkg-config --cflags-only-other hiredis; echo -I$$(pkg-config --variable=includedir hiredis)))
 libs_of      = $(shell pkg-config --libs $(1))
 base_LIBS    = $(call once,base_LIBS,$(call libs_of,libuv) -pthread -lm)
 redis_LIBS   = $(call once,redis_LIBS,$(call libs_of,hiredis libssl libcrypto))
-worker_LIBS  = $(call once,worker_LIBS,$(call libs_of,libconfig jansson zlib) -ldl)
+worker_LIBS  = $(call once,worker_LIBS,$(call libs_of,libconfig jansson) -ldl)
+zlib_LIBS    = $(call once,zlib_LIBS,$(call libs_of,zlib))
 cmocka_LIBS  = $(call once,cmocka_LIBS,$(call libs_of,cmocka))
 sqlite3_LIBS = $(call once,sqlite3_LIBS,$(call libs_of,sqlite3))
 jansson_LIBS = $(call once,jansson_LIBS,$(call libs_of,jansson))
 curl_LIBS    = $(call once,curl_LIBS,$(call libs_of,libcurl libcrypto))
 ssl_LIBS     = $(call once,ssl_LIBS,$(call libs_of,libssl))
 lua_LIBS     = $(call once,lua_LIBS,$(call libs_of,lua5.1))
-CORE_LIBS    = $(redis_LIBS) $(base_LIBS)
+LAYER_LIBS   = $(redis_LIBS) $(base_LIBS)
+CORE_LIBS    = $(worker_LIBS) $(LAYER_LIBS)
+PROGRAM_LIBS = $(zlib_LIBS) $(CORE_LIBS)
 # Libraries that a job needs beyond libc, and a test beyond our own, by the name of its file.
 arguments_LIBS = $(call archive,arguments) $(jansson_LIBS)
 transfer_LIBS = $(arguments_LIBS) $(call archive,fence) $(sqlite3_LIBS)
@@ -162,7 +183,7 @@ test_fuzz_corpus_LIBS = $(LINK_ORDER)
 # The tests of a kind are one program (tests/main.c), and so are those that ONLY names: otherwise each change of a layer
 # would link hundreds of programs. Separate programs are the simulations, tests with libraries of their own
 # (test_NAME_LIBS), and tests that define global functions, such as replacements for libc's:
-ALONE       := test_fence_file_killed test_http_server test_log test_loop test_node_names
+ALONE       := test_deflate_stored test_fence_file_killed test_http_server test_log test_loop test_node_names
 is_alone    = $(filter tests/sim/%,$(1))$(filter $(ALONE),$(2))$(filter-out undefined,$(origin $(2)_LIBS))
 TESTS_ALONE := $(foreach test,$(TESTS),$(if $(call is_alone,$(test),$(basename $(notdir $(test)))),$(test)))
 TESTS_VIRTUAL := $(filter tests/virtual/%,$(TESTS))
@@ -208,10 +229,17 @@ endif
 # ---------------------------------------------------------------------------------------- targets
 # Targets that build and then run something build on all cores, and run alone.
 PARALLEL := -j$(shell nproc)
-.PHONY: all tests soak run demo-efficiency demo-correctness test check ci bench bench-check asan tsan fuzz asan-tree tsan-tree fuzz-tree sanitized tidy layers mutants docs format install uninstall deb clean help FORCE
-all: $(ARCHIVES) $(call archive,worker) $(call archive,fence) $(PROGRAM) $(JOB_FILES) $(PRELOAD_FILES) $(LIBREDLOCK) $(LIBHOLDFAST) $(BENCH_FILES) ## build everything but the tests (the default)
+.PHONY: all core print-extras tests soak run demo-efficiency demo-correctness test check ci bench bench-check asan tsan fuzz asan-tree tsan-tree fuzz-tree sanitized tidy layers mutants docs format install uninstall deb clean help FORCE
+all: has-full $(PROGRAM) $(JOB_FILES) $(call archive,fence) $(PRELOAD_FILES) $(LIBREDLOCK) $(LIBHOLDFAST) ## build everything but the tests (the default)
+	$(if $(LEFT_OUT),@echo 'without $(filter sqlite3 libcurl,$(MISSING)): there is no $(LEFT_OUT:%=jobs/%)')
 
-tests: all $(TEST_FILES) $(PLUGIN_FILES) $(PRELOAD_FILES) $(FAULTY) ## build the tests as well
+core: has-core $(B)/core/holdfast $(LIBREDLOCK) $(LIBHOLDFAST) ## build the libraries, and a holdfast with what a fleet needs
+
+# For scripts/size.
+print-extras:
+	@printf '%s\n' $(EXTRAS)
+
+tests: has-tests all core $(BENCH_FILES) $(TEST_FILES) $(PLUGIN_FILES) $(PRELOAD_FILES) $(FAULTY) ## build the tests as well
 	@$(foreach program,$(TEST_PROGRAMS),$(call name_tests,$(program));)
 
 run: ## install what is missing, build, and run the demonstration
@@ -250,7 +278,7 @@ mutants: tests ## break rules on purpose, one line at a time, then 150 lines at 
 	@tests/mutate/run --from tests/mutate/reviewed.list && tests/mutate/run --sim-only --from tests/sim/fleet/mutants.list && \
 	    tests/mutate/run $(DRAW)
 
-bench: all $(PLUGIN_FILES) $(if $(BENCH),tests $(WORKLOAD:%.c=$(B)/%)) ## build and run the benchmarks; BENCH=instructions: count instead
+bench: has-tests all $(BENCH_FILES) $(PLUGIN_FILES) $(if $(BENCH),tests $(WORKLOAD:%.c=$(B)/%)) ## build and run the benchmarks; BENCH=instructions: count instead
 	@tests/bench/$(or $(BENCH),run) $(B)
 
 bench-check: tests $(WORKLOAD:%.c=$(B)/%) ## fail when anything needs 5 % more instructions than it did
@@ -320,7 +348,7 @@ remember = mkdir -p $(@D); cmp -s $@ - <<<'$(1)' || cat >$@ <<<'$(1)'
 $(B)/flags: FORCE
 	@$(call remember,$(CC) $(COMPILE_FLAGS) $(INCLUDES) $(LINK_FLAGS))
 $(B)/sources: FORCE
-	@$(call remember,$(foreach layer,$(LAYERS),$(call layer_sources,$(layer)) $(call layer_scripts,$(layer))) $(WORKER) $(FENCE) $(TEMPLATES) $(PAGE_TEXTS) $(foreach part,$(JOB_PARTS),$(call part_sources,$(part))) $(SUPPORT) $(SIMULATION) $(WORLD) $(SCENE))
+	@$(call remember,$(foreach layer,$(LAYERS),$(call layer_sources,$(layer)) $(call layer_scripts,$(layer))) $(WORKER) $(INSTEAD) $(FENCE) $(TEMPLATES) $(PAGE_TEXTS) $(foreach part,$(JOB_PARTS),$(call part_sources,$(part))) $(SUPPORT) $(SIMULATION) $(WORLD) $(SCENE))
 
 define compile
 $(call say,CC,$<)
@@ -363,8 +391,7 @@ endef
 $(eval $(call embed_texts,plugin_templates,$(TEMPLATES)))
 $(eval $(call embed_texts,page_texts,$(PAGE_TEXTS)))
 $(eval $(call embed_texts,user_rules,conf/redis-users.conf))
-embedded_texts = $(B)/obj/generated/worker/plugin_templates.o $(B)/obj/generated/worker/page_texts.o \
-    $(B)/obj/generated/worker/user_rules.o
+embedded_texts = $(patsubst %,$(B)/obj/generated/worker/%.o,plugin_templates page_texts user_rules)
 
 # --------------------------------------------------------------------------------------- archives
 define layer_archive
@@ -372,6 +399,7 @@ $$(call archive,$(1)): $$(call layer_objects,$(1)) $$(B)/sources
 endef
 $(foreach layer,$(LAYERS),$(eval $(call layer_archive,$(layer))))
 $(call archive,worker): $(call object,$(WORKER)) $(embedded_texts) $(B)/sources
+$(call archive,core): $(call object,$(CORE)) $(B)/obj/generated/worker/user_rules.o $(B)/sources
 $(call archive,fence): $(call object,$(FENCE)) $(B)/sources
 define part_archive
 $$(call archive,$(1)): $$(call object,$$(call part_sources,$(1))) $$(B)/sources
@@ -387,12 +415,17 @@ $(B)/lib/lib%.a:
 # This object changes with each commit. Only the program contains it, so that nothing else is linked again.
 comma := ,
 commit = $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
-library_versions = $(foreach package,libuv hiredis libconfig jansson zlib,$(package) $(shell pkg-config --modversion $(package)))
+library_versions = $(foreach package,libuv hiredis libconfig jansson libcrypto,$(package) $(shell pkg-config --modversion $(package)))
 $(B)/generated/worker/build_facts.c: FORCE
 	@$(call remember,const char build_facts[] = "build      commit $(commit)$(comma) $(notdir $(firstword $(CC))) $(shell $(CC) -dumpfullversion -dumpversion)$(if $(SANITIZE),$(comma) $(SANITIZE))\nlibraries  $(strip $(library_versions))\n";)
-$(B)/holdfast: $(call object,worker/main.c) $(B)/obj/generated/worker/build_facts.o $(LINK_ORDER)
+PROGRAM_OBJECTS := $(call object,worker/main.c) $(B)/obj/generated/worker/build_facts.o
+$(B)/holdfast: $(PROGRAM_OBJECTS) $(LINK_ORDER)
 	$(call say,LINK,$@)
-	$(Q)$(LINK_PROGRAM) -o $@ $^ $(worker_LIBS) $(CORE_LIBS)
+	$(Q)$(LINK_PROGRAM) -o $@ $^ $(PROGRAM_LIBS)
+$(B)/core/holdfast: $(PROGRAM_OBJECTS) $(patsubst %libworker.a,%libcore.a,$(LINK_ORDER))
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(LINK_PROGRAM) -o $@ $^ $(CORE_LIBS)
 
 # Objects with fault points come before the archives and so replace those without.
 FAULT_SOURCES := $(shell grep -lE '^.include ".*/fault[a-z_]*\.h"' $(foreach layer,$(LAYERS),$(call layer_sources,$(layer))) $(WORKER) worker/main.c)
@@ -400,7 +433,7 @@ $(B)/faults/obj/%.o: %.c $(B)/flags | $(GENERATED)
 	$(call compile,-fPIE -DHOLDFAST_FAULTS)
 $(FAULTY): $(FAULT_SOURCES:%.c=$(B)/faults/obj/%.o) $(B)/obj/generated/worker/build_facts.o $(LINK_ORDER)
 	$(call say,LINK,$@)
-	$(Q)$(LINK_PROGRAM) -o $@ $^ $(worker_LIBS) $(CORE_LIBS)
+	$(Q)$(LINK_PROGRAM) -o $@ $^ $(PROGRAM_LIBS)
 
 # Jobs see only their own headers and libc. chmod, because the worker refuses files that the group may write, as some
 # umasks allow.
@@ -427,7 +460,7 @@ $(B)/preload/%.so: worker/dry_run/preload/%.c $(B)/flags
 define link_test
 $(call say,LINK,$@)
 $(Q)mkdir -p $(@D)
-$(Q)$(LINK_PROGRAM) $(1) -o $@ $(filter %.o %.a,$^) $($(@F)_LIBS) $(cmocka_LIBS) $(worker_LIBS) $(CORE_LIBS)
+$(Q)$(LINK_PROGRAM) $(1) -o $@ $(filter %.o,$^) $(filter %.a,$^) $($(@F)_LIBS) $(cmocka_LIBS) $(PROGRAM_LIBS)
 endef
 TEST_LINK := $(call archive,support) $(call archive,sim) $(call archive,fence) $(foreach part,$(JOB_PARTS),$(call archive,$(part))) $(LINK_ORDER)
 # The simulated world replaces the functions in tests/sim/world/wraps, and the product's functions that it defines.
@@ -435,7 +468,7 @@ WORLD_LINK  := $(call archive,support) $(LINK_ORDER)
 $(WORLD_TESTS:%.c=$(B)/%) $(WORKLOAD:%.c=$(B)/%): $(B)/tests/%: $(B)/obj/tests/%.o $(call object,$(WORLD)) $(WORLD_LINK) tests/sim/world/wraps
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(LINK_PROGRAM) -o $@ $(filter %.o %.a,$^) -Wl,@tests/sim/world/wraps $(cmocka_LIBS) $(lua_LIBS) $(worker_LIBS) $(CORE_LIBS)
+	$(Q)$(LINK_PROGRAM) -o $@ $(filter %.o %.a,$^) -Wl,@tests/sim/world/wraps $(cmocka_LIBS) $(lua_LIBS) $(PROGRAM_LIBS)
 # In the world the test is the process, and its servers are simulated.
 REAL ?= $(filter thread,$(SANITIZE))
 ifeq ($(REAL),)
@@ -472,10 +505,11 @@ $(B)/generated/tests/fuzz.targets: FORCE
 	@$(call remember,$(foreach target,$(FUZZ_TARGETS),TARGET($(target))))
 $(B)/obj/tests/unit/test_fuzz_corpus.o: $(B)/generated/tests/fuzz.targets
 $(B)/tests/unit/test_fuzz_corpus: $(FUZZ_OBJECTS)
+$(B)/tests/unit/test_deflate_stored: $(B)/obj/worker/task/deflate_stored.o
 $(FUZZ_TARGETS:%=$(B)/tests/fuzz/%): $(B)/tests/fuzz/%: $(B)/obj/tests/fuzz/fuzz_%.o $(LINK_ORDER)
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(LINK_PROGRAM) -fsanitize=fuzzer -Wl,--defsym=LLVMFuzzerTestOneInput=fuzz_$* -o $@ $^ $(worker_LIBS) $(CORE_LIBS)
+	$(Q)$(LINK_PROGRAM) -fsanitize=fuzzer -Wl,--defsym=LLVMFuzzerTestOneInput=fuzz_$* -o $@ $^ $(PROGRAM_LIBS)
 
 define bench_rule
 $$(B)/bench/$$(subst _,-,$(basename $(notdir $(1)))): $$(call object,$(1)) $$(TEST_LINK)
@@ -497,7 +531,7 @@ $(B)/generated/$(1).map: $(B)/generated/$(1).names
 $(B)/lib$(1).so: $(2) $(B)/generated/$(1).map
 	$$(call say,LINK,$$@)
 	$$(Q)$$(LINK_SHARED) $$(DEFINED) -Wl,-soname,lib$(1).so.$$(SOVERSION) -o $$@ \
-	    -Wl,--version-script,$(B)/generated/$(1).map -Wl,--whole-archive $(2) -Wl,--no-whole-archive $$(CORE_LIBS)
+	    -Wl,--version-script,$(B)/generated/$(1).map -Wl,--whole-archive $(2) -Wl,--no-whole-archive $$(LAYER_LIBS)
 	$$(Q)ln -sf lib$(1).so $$@.$$(SOVERSION)
 $(B)/lib$(1).a: $(2) $(B)/generated/$(1).names
 	$$(call say,AR,$$@)
@@ -524,7 +558,7 @@ layers: $(LAYER_CHECKS) $(REDLOCK_TESTS:%=$(B)/layers/%) $(LIBREDLOCK) $(LIBHOLD
 $(REDLOCK_TESTS:%=$(B)/layers/%): $(B)/layers/%: $(B)/obj/tests/%.o $(call archive,support) $(call archive,worker) $(REDLOCK_PARTS)
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(LINK_PROGRAM) -o $@ $^ -Wl,--defsym=main=main_of_$(@F) $(cmocka_LIBS) $(CORE_LIBS)
+	$(Q)$(LINK_PROGRAM) -o $@ $^ -Wl,--defsym=main=main_of_$(@F) $(cmocka_LIBS) $(LAYER_LIBS)
 base_LOWER    :=
 redis_LOWER   := base
 redlock_LOWER := redis base

@@ -33,7 +33,7 @@ BEGIN {
     home["^hiredis/"] = "^lib/redis/"
     home["^libconfig\\.h$"] = "^worker/config/config_file\\.c$"
     home["^dlfcn\\.h$"] = "^(worker/plugin/plugin_load|tests/plugins/(restless|hostile))\\.c$"
-    home["^zlib\\.h$"] = "^(worker/(task/backtrace|commands/task_view)\\.c|tests/unit/test_backtrace\\.c)$"
+    home["^zlib\\.h$"] = "^(worker/task/deflate\\.c|tests/unit/test_(backtrace|deflate_stored)\\.c)$"
     home["^jansson\\.h$"] = "^(worker/|jobs/)"
     home["^curl/"] = "^(jobs/webhook/|tests/unit/test_webhook\\.c$)"
     home["^openssl/"] = "^(jobs/webhook/|lib/(redis/tls|queue/(digest|base64))\\.c$|tests/unit/test_(webhook_tls|tls_ends)\\.c$|tests/support/http_server\\.c$|tests/support/authority\\.c$|tests/sim/scene/tls_front\\.c$)"

@@ -2,11 +2,12 @@
 
 #include <math.h>
 #include <string.h>
-#include <zlib.h>
 
 #include "base/real.h"
 #include "queue/base64.h"
 #include "queue/envelope.h"
+#include "worker/task/deflate.h"
+#include "worker/task/deflate.h"
 
 enum { TIME_TEXT_MAX = 40 };
 
@@ -129,16 +130,16 @@ enum { UNFOLDED_MAX = 1 << 20 };
 
 static bool inflate_into(const struct buffer *packed, struct buffer *out)
 {
-    uLongf length = UNFOLDED_MAX;
-    char *to = buffer_reserve(out, UNFOLDED_MAX);
-    if (uncompress((Bytef *)to, &length, (const Bytef *)packed->bytes, packed->length) != Z_OK)
-        return false;
     struct error error = ERROR_NONE;
     struct envelope_limits limits = {.size = UNFOLDED_MAX, .depth = 8, .keys = 64};
-    if (length == 0 || to[0] != '[' || !json_check(to, length, &limits, &error))
+    size_t start = out->length;
+    if (!inflate_append(packed->bytes, packed->length, UNFOLDED_MAX, out))
         return false;
-    out->length += length;
-    return true;
+    const char *text = out->bytes + start;
+    size_t length = out->length - start;
+    bool is_list = length > 0 && text[0] == '[' && json_check(text, length, &limits, &error);
+    out->length = is_list ? out->length : start;
+    return is_list;
 }
 
 bool backtrace_read(const char *text, size_t length, struct buffer *out)

@@ -9,12 +9,11 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <unistd.h>
-#include <zlib.h>
 
-#include "base/invariant.h"
 #include "base/memory.h"
 #include "queue/base64.h"
 #include "queue/envelope.h"
+#include "worker/task/deflate.h"
 
 /* Before compression, which may lengthen the text slightly, and base64, which adds a third. */
 enum { FRAMES_MAX = ENVELOPE_BACKTRACE_ALL + 8, JSON_BYTES_MAX = 40 * 1024 };
@@ -111,11 +110,8 @@ void backtrace_encode(const char *const *lines, size_t count, struct buffer *out
 {
     struct buffer json = {0}, packed = {0};
     lines_append(lines, count, &json);
-    uLongf length = compressBound(json.length);
-    int outcome = compress2((Bytef *)buffer_reserve(&packed, length), &length, (const Bytef *)json.bytes, json.length,
-                            Z_DEFAULT_COMPRESSION);
-    invariant(outcome == Z_OK); /* the room suffices, so only memory could be lacking */
-    base64_encode(packed.bytes, length, out);
+    deflate_append(json.bytes, json.length, &packed);
+    base64_encode(packed.bytes, packed.length, out);
     buffer_fini(&json);
     buffer_fini(&packed);
 }
