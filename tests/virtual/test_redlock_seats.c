@@ -85,6 +85,26 @@ TEST(as_many_as_the_limit_hold_it_in_different_processes)
     several_hold_it(LIMIT);
 }
 
+/* Between two attempts at the same seats it would wait for much longer. */
+TEST(a_user_asks_for_the_next_seat_at_once)
+{
+    struct redlock_terms terms = quick_terms(TTL_MS, 3);
+    terms.retry_delay_ms = 60000;
+    struct lock_probe *user = &waiters[waiter_count++];
+    lock_probe_create(user, loop, process(0), &terms);
+    user->limit = LIMIT;
+    for (unsigned is_free = 1; is_free <= LIMIT; is_free++) { /* it begins at the one that it had last */
+        for (unsigned i = 0; i < NODES * LIMIT; i++)
+            lock_cluster_ask(&cluster, i % NODES, i / NODES + 1 == is_free ? "DEL %s" : "SET %s foreign",
+                             key_of(i / NODES + 1));
+        struct instant asked = loop_now(loop);
+        assert_int_equal(lock_probe_acquire(user, "r"), REDLOCK_ACQUIRED);
+        assert_int_equal(seat_of(user), is_free);
+        assert_true(instant_since(asked, loop_now(loop)) < terms.retry_delay_ms * NS_PER_MS);
+        assert_int_equal(lock_probe_release(user), REDLOCK_RELEASED);
+    }
+}
+
 TEST(each_seat_has_fences_of_its_own)
 {
     struct lock_probe *first = holder_of_seat(0);
