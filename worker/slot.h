@@ -39,7 +39,7 @@ struct slot_left {
 struct slot_wait {
     const char *list;
     int64_t near_ns, seen_us;
-    bool is_in_line; /* it was to be handed the lock: tasks behind it must find it in its place, and not asking */
+    bool is_in_list; /* it was to be handed the lock: tasks behind it must find it in its place, and not asking */
 };
 
 /* Tasks of this process to which a lock was handed on, one after the other. */

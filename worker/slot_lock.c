@@ -53,7 +53,7 @@ static void wait_plan(struct slot *slot, const char *list, int64_t near_ns, int6
     slot->wait.list = list;
     slot->wait.near_ns = near_ns;
     slot->wait.seen_us = seen_us;
-    slot->wait.is_in_line = false;
+    slot->wait.is_in_list = false;
 }
 
 /* A holder of this process counts as alive for a ttl, and wakes the waiters when it ends. A task that only asks for the
@@ -96,7 +96,7 @@ bool slot_must_wait(struct slot *slot)
         return false;
     if (slot->was_deserted) {
         wait_plan(slot, slot->waiting.names[0], random_between(SOON_MIN_NS, SOON_MAX_NS), own_us);
-        slot->wait.is_in_line = true;
+        slot->wait.is_in_list = true;
         slot->was_deserted = false;
         return true;
     }
@@ -282,7 +282,7 @@ enum flow_refusal slot_lock_refused(struct slot *slot, const struct redlock_even
         wait_plan(slot, slot->waiting.names[0], random_between(SOON_MIN_NS, SOON_MAX_NS), seen_us);
     else
         wait_plan(slot, slot->waiting.names[0], delay_ns + random_between(0, delay_ns / 2), seen_us);
-    slot->wait.is_in_line = was_successor;
+    slot->wait.is_in_list = was_successor;
     if (event->answer == REDLOCK_NO_QUORUM || event->answer == REDLOCK_INVALID)
         slot_lock_trouble_tell(worker, event->answer, event->reason);
     failure_set(&slot->job.outcome.failure, "HF::LockRefused", "%s: %s", slot->resources.names[event->resource],
@@ -373,7 +373,7 @@ static bool waited_in_vain(const struct slot *slot, const struct flow_step *step
     bool is_parked = step->ending == FLOW_PARKED && step->move != FLOW_MOVE_DELAY;
     bool waits_on = is_parked || step->ending == FLOW_GIVEN_BACK || step->ending == FLOW_UNKNOWN_CLASS ||
                     step->ending == FLOW_CLAIM_LOST ||
-                    (step->ending == FLOW_PUT_OFF && slot->envelope.line[0] == '\0'); /* nor was it in line before */
+                    (step->ending == FLOW_PUT_OFF && slot->envelope.list[0] == '\0'); /* nor was it in line before */
     return slot->envelope.parked_at.us != 0 && !waits_on;
 }
 

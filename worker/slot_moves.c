@@ -187,18 +187,18 @@ static void task_unserved(struct slot *slot)
  * `schedule`, can note that there. */
 static void origin_write(struct slot *slot, bool is_parked, const char *list, struct buffer *out)
 {
-    struct buffer name = {0}, id = {0}, since = {0}, expiry = {0}, line = {0};
+    struct buffer name = {0}, id = {0}, since = {0}, expiry = {0}, list_name = {0};
     bool waits = slot->envelope.parked_at.us != 0;
     envelope_append_string(&name, slot->queue, strlen(slot->queue));
     envelope_append_string(&id, slot->jid, strlen(slot->jid));
     envelope_append_time(&since, waits ? slot->envelope.parked_at : queue_now(slot->worker->queue));
     envelope_append_time(&expiry, slot->rules.expiry);
     if (list != NULL)
-        envelope_append_string(&line, list, strlen(list));
+        envelope_append_string(&list_name, list, strlen(list));
     struct envelope_change changes[] = {{"queue", {name.bytes, name.length}},
                                         {"jid", {id.bytes, id.length}},
                                         {"hf_parked", {is_parked ? since.bytes : NULL, is_parked ? since.length : 0}},
-                                        {"hf_line", {line.bytes, line.length}},
+                                        {"hf_list", {list_name.bytes, list_name.length}},
                                         {"hf_unserved_at", {NULL, 0}},
                                         {"expires_at", {expiry.bytes, expiry.length}}};
     envelope_rewrite(&slot->envelope, changes, slot->rules.expiry.us != 0 ? 6 : 5, out);
@@ -206,14 +206,14 @@ static void origin_write(struct slot *slot, bool is_parked, const char *list, st
     buffer_fini(&id);
     buffer_fini(&since);
     buffer_fini(&expiry);
-    buffer_fini(&line);
+    buffer_fini(&list_name);
 }
 
 static bool says_its_origin(const struct slot *slot, const char *list)
 {
     const struct envelope *envelope = &slot->envelope;
     return strcmp(envelope->queue, slot->queue) == 0 && envelope->jid[0] != '\0' && envelope->parked_at.us != 0 &&
-           envelope->unserved_at.us == 0 && strcmp(envelope->line, list != NULL ? list : "") == 0 &&
+           envelope->unserved_at.us == 0 && strcmp(envelope->list, list != NULL ? list : "") == 0 &&
            envelope->expires_at.us == slot->rules.expiry.us;
 }
 
@@ -250,7 +250,7 @@ static void task_park(struct slot *slot)
                                       .seen_us = slot->wait.seen_us,
                                       .near_ns = slot->wait.near_ns,
                                       .waiters_max = waits_for_share ? 0 : slot->rules.waiters_max,
-                                      .may_retry = !slot->flow.retried && !slot->wait.is_in_line,
+                                      .may_retry = !slot->flow.retried && !slot->wait.is_in_list,
                                       .others = others,
                                       .other_count = other_count},
                text->bytes, text->length);

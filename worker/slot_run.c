@@ -586,8 +586,8 @@ bool slot_run_start(struct slot *slot)
 /* For its turn among the serial ones, or for the state of its progress: then it was not submitted. */
 bool slot_run_waits(const struct slot *slot)
 {
-    bool is_in_line = slot->serial != NULL && slot->serial->running != slot;
-    return is_in_line || (slot->progress != NULL && slot->progress->waits);
+    bool has_to_wait = slot->serial != NULL && slot->serial->running != slot;
+    return has_to_wait || (slot->progress != NULL && slot->progress->waits);
 }
 
 bool slot_run_withdraw(struct slot *slot)

@@ -137,7 +137,7 @@ static void blocking_claim_arm(struct blocking_claim *claim)
     if (!redis_node_call(claim->node, out, deadline, &claim->wait))
         return; /* armed when the connection is up */
     claim->waits = true;
-    claim->waiting = claim->line;
+    claim->waiting = claim->connection;
 }
 
 void blocking_claims_arm(struct queue *queue)
@@ -180,25 +180,25 @@ static void client_command(struct blocking_claim *claim, struct redis_node *node
         return; /* asked again when the connection is up, or by the next look */
 }
 
-static void line_ask(struct blocking_claim *claim);
+static void connection_ask(struct blocking_claim *claim);
 
-static bool line_is_free(const struct blocking_claim *claim)
+static bool connection_is_free(const struct blocking_claim *claim)
 {
     return redis_node_state(claim->node) == REDIS_NODE_UP && !redis_call_is_outstanding(&claim->asking);
 }
 
 /* Killed, or the connection does not exist, or we may not kill: then nothing better can be done. If the answer does
  * not come in time, the introduction begins anew, because an unknown connection never waits. */
-static void line_killed(struct redis_call *call, const struct redis_result *result)
+static void connection_killed(struct redis_call *call, const struct redis_result *result)
 {
     struct blocking_claim *claim = list_owner(call, struct blocking_claim, ending);
-    bool is_free = line_is_free(claim);
+    bool is_free = connection_is_free(claim);
     if (result->reply != NULL)
         claim->waits = false;
     if (is_free && result->reply != NULL)
         blocking_claim_introduced(claim);
     else if (is_free && !claim->queue->leaving)
-        line_ask(claim);
+        connection_ask(claim);
 }
 
 /* The wait itself answers. If its connection was replaced meanwhile, the introduction waits for this call. */
@@ -206,34 +206,34 @@ static void wait_unblocked(struct redis_call *call, const struct redis_result *r
 {
     (void)result;
     struct blocking_claim *claim = list_owner(call, struct blocking_claim, ending);
-    if (!claim->introduced && line_is_free(claim) && !claim->queue->leaving)
-        line_ask(claim);
+    if (!claim->introduced && connection_is_free(claim) && !claim->queue->leaving)
+        connection_ask(claim);
 }
 
 /* --- the connection ------------------------------------------------------------------------------------------- */
 
 /* "id=7 addr=127.0.0.1:4242 laddr=..." */
-static void line_read(struct claim_connection *line, const struct redis_reply *reply)
+static void connection_read(struct claim_connection *connection, const struct redis_reply *reply)
 {
-    *line = (struct claim_connection){.id = 0};
+    *connection = (struct claim_connection){.id = 0};
     if (reply == NULL || reply->kind != REDIS_STRING ||
-        sscanf(reply->bytes, "id=%lld addr=%159s", &line->id, line->address) != 2)
-        line->id = 0;
+        sscanf(reply->bytes, "id=%lld addr=%159s", &connection->id, connection->address) != 2)
+        connection->id = 0;
 }
 
-static void line_told(struct redis_call *call, const struct redis_result *result)
+static void connection_told(struct redis_call *call, const struct redis_result *result)
 {
     struct blocking_claim *claim = list_owner(call, struct blocking_claim, asking);
     if (result->reply == NULL)
         return; /* the connection is lost, or about to be */
-    line_read(&claim->line, result->reply);
+    connection_read(&claim->connection, result->reply);
     if (claim->waits && claim->waiting.id != 0)
-        client_command(claim, claim->node, "KILL", true, line_killed);
+        client_command(claim, claim->node, "KILL", true, connection_killed);
     else
         blocking_claim_introduced(claim);
 }
 
-static void line_ask(struct blocking_claim *claim)
+static void connection_ask(struct blocking_claim *claim)
 {
     struct queue *queue = claim->queue;
     buffer_clear(&queue->request);
@@ -249,9 +249,9 @@ static void node_changed(void *context, struct redis_node *node, enum redis_node
     (void)reason;
     struct blocking_claim *claim = context;
     claim->introduced = false;
-    claim->line.id = 0;
+    claim->connection.id = 0;
     if (state == REDIS_NODE_UP)
-        line_ask(claim);
+        connection_ask(claim);
 }
 
 static void blocking_claim_create(struct blocking_claim *claim, struct queue *queue, const char *name)
@@ -262,7 +262,7 @@ static void blocking_claim_create(struct blocking_claim *claim, struct queue *qu
     claim->queue = queue;
     claim->name = name;
     claim->wait.done = wait_ended;
-    claim->asking.done = line_told;
+    claim->asking.done = connection_told;
     loop_timer_init(&claim->rest, rest_over);
     retried_call_init(&claim->put_back, &queue->retried_calls, put_back_done);
     node.name = buffer_text(&node_name);
@@ -310,10 +310,10 @@ static bool blocking_claim_end(struct blocking_claim *claim)
         return true;
     if (claim->waiting.id == 0)
         return false; /* the wait ends by itself */
-    if (is_here && claim->line.id != 0)
+    if (is_here && claim->connection.id != 0)
         client_command(claim, queue->node, "UNBLOCK", false, wait_unblocked);
     else
-        client_command(claim, queue->node, "KILL", true, line_killed);
+        client_command(claim, queue->node, "KILL", true, connection_killed);
     return false;
 }
 

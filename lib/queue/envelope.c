@@ -33,7 +33,7 @@ enum field {
     FIELD_QUEUE,
     FIELD_RETRY,
     FIELD_ENCRYPT,
-    FIELD_LINE,
+    FIELD_LIST,
     FIELD_FENCE,
     FIELD_RESOURCE,
     FIELD_RETRY_FOR,
@@ -79,7 +79,7 @@ static const struct field_name field_names[FIELD_COUNT] = {
     [FIELD_QUEUE] = FIELD_OWN("queue"),
     [FIELD_RETRY] = FIELD_NAME("retry"),
     [FIELD_ENCRYPT] = FIELD_NAME("encrypt"),
-    [FIELD_LINE] = FIELD_OWN("hf_line"),
+    [FIELD_LIST] = FIELD_OWN("hf_list"),
     [FIELD_FENCE] = FIELD_OWN("hf_fence"),
     [FIELD_RESOURCE] = FIELD_NAME("resource"),
     [FIELD_RETRY_FOR] = FIELD_NAME("retry_for"),
@@ -566,7 +566,7 @@ static bool is_digest(const char *text)
     return strspn(text, "0123456789abcdefABCDEF") == ENVELOPE_UNIQUE_DIGITS && text[ENVELOPE_UNIQUE_DIGITS] == '\0';
 }
 
-static bool is_line(const char *text)
+static bool is_list(const char *text)
 {
     return strncmp(text, "resource:", 9) == 0 || strncmp(text, "seats:", 6) == 0 || strncmp(text, "class:", 6) == 0;
 }
@@ -595,7 +595,7 @@ static void treatment_read(struct envelope *envelope, const struct text_span fie
     envelope->unique = text_or_none(envelope, fields[FIELD_UNIQUE], ENVELOPE_UNIQUE_DIGITS, is_digest,
                                     "hf_unique is not 40 hexadecimal digits");
     const char *ignored = envelope->ignored; /* members that only workers write are left out silently */
-    envelope->line = text_or_none(envelope, fields[FIELD_LINE], ENVELOPE_LINE_BYTES_MAX, is_line, NULL);
+    envelope->list = text_or_none(envelope, fields[FIELD_LIST], ENVELOPE_LIST_BYTES_MAX, is_list, NULL);
     envelope->ignored = ignored;
 }
 
@@ -610,7 +610,7 @@ static void envelope_reset(struct envelope *envelope, const char *text, size_t l
     envelope->member_count = 0;
     envelope->resource_count = 0;
     envelope->args = (struct text_span){NULL, 0};
-    envelope->class_name = envelope->jid = envelope->queue = envelope->retry_queue = envelope->unique = envelope->line =
+    envelope->class_name = envelope->jid = envelope->queue = envelope->retry_queue = envelope->unique = envelope->list =
         "";
     envelope->ignored = NULL;
     buffer_clear(&envelope->texts);
@@ -626,7 +626,7 @@ bool envelope_parse(struct envelope *envelope, const char *text, size_t length, 
     buffer_reserve(&envelope->texts, fields[FIELD_CLASS].length + fields[FIELD_JID].length +
                                          fields[FIELD_QUEUE].length + fields[FIELD_RESOURCE].length +
                                          fields[FIELD_RETRY_QUEUE].length + fields[FIELD_UNIQUE].length +
-                                         fields[FIELD_LINE].length);
+                                         fields[FIELD_LIST].length);
     treatment_read(envelope, fields);
     return class_read(envelope, fields[FIELD_CLASS], error) && args_read(envelope, fields[FIELD_ARGS], error) &&
            jid_read(envelope, fields[FIELD_JID], error) && queue_read(envelope, fields[FIELD_QUEUE], error) &&

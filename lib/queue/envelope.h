@@ -30,7 +30,7 @@
 enum {
     ENVELOPE_RESOURCES_MAX = 16,
     ENVELOPE_RESOURCE_BYTES_MAX = 512,
-    ENVELOPE_LINE_BYTES_MAX = 9 + ENVELOPE_RESOURCE_BYTES_MAX, /* "resource:" and a resource */
+    ENVELOPE_LIST_BYTES_MAX = 9 + ENVELOPE_RESOURCE_BYTES_MAX, /* "resource:" and a resource */
     ENVELOPE_CLASS_BYTES_MAX = 256,
     ENVELOPE_QUEUE_BYTES_MAX = 128,
     ENVELOPE_JID_BYTES_MAX = 128,
@@ -84,7 +84,7 @@ struct envelope {
 
     const char *unique;           /* hf_unique: 40 hexadecimal digits; "" = none, or no such digest */
     struct text_span traceparent; /* as it is written: see envelope_traceparent */
-    const char *line;             /* hf_line: the waiting list in which it was parked last; "" = none, or invalid */
+    const char *list;             /* hf_list: the waiting list in which it was parked last; "" = none, or invalid */
     bool has_batch;               /* `bid`: it belongs to a batch, which only Sidekiq's own workers can count down */
     bool is_encrypted;            /* `encrypt`: its last argument is encrypted with a key that we do not have */
 

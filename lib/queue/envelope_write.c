@@ -289,7 +289,7 @@ void envelope_write_failure(const struct envelope *envelope, const struct envelo
     if (failure->fence[0] != '\0')
         envelope_append_string(fence, failure->fence, strlen(failure->fence));
     change_begin(&changes, "hf_parked"); /* it no longer waits */
-    change_begin(&changes, "hf_line");
+    change_begin(&changes, "hf_list");
     struct buffer *unserved = change_begin(&changes, "hf_unserved_at");
     if (failure->unserved_at.us != 0 && !failure->is_final)
         envelope_append_time(unserved, failure->unserved_at);

@@ -67,7 +67,7 @@ static const struct {
     KEY(receipt_prefix, QUEUE_SCHEME "receipt:"),
     KEY(dropped_prefix, QUEUE_SCHEME "dropped:"),
     KEY(waiting_prefix, QUEUE_SCHEME "waiting:"),
-    KEY(places_prefix, QUEUE_SCHEME "places:"),
+    KEY(waiters_prefix, QUEUE_SCHEME "waiters:"),
     KEY(freed, QUEUE_SCHEME "freed"),
     KEY(contended, QUEUE_SCHEME "contended"),
     KEY(successors, QUEUE_SCHEME "successors"),

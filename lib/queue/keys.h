@@ -47,7 +47,7 @@ struct queue_keys {
     char *result_prefix;    /* "hf:2:result:" */
     /* of the waiting lists, before the name of one */
     char *waiting_prefix; /* "hf:2:waiting:" */
-    char *places_prefix;  /* "hf:2:places:" */
+    char *waiters_prefix; /* "hf:2:waiters:" */
     char *freed;          /* "hf:2:freed" */
     char *contended;
     char *unserved, *unserved_prefix; /* "hf:2:unserved", and with ":CLASS" */

@@ -53,7 +53,7 @@ void operate_move(const struct queue_keys *keys, const char *id, enum operate_ve
     redis_request_integer(out, DEAD_AGE_S);
     redis_request_integer(out, DEAD_ENTRIES);
     redis_request_integer(out, (int64_t)state->list_look);
-    redis_request_texts(out, keys->queue_prefix, keys->waiting_prefix, keys->places_prefix);
+    redis_request_texts(out, keys->queue_prefix, keys->waiting_prefix, keys->waiters_prefix);
     for (size_t i = 0; i < count; i++) {
         const struct operate_entry *entry = &entries[i];
         redis_request_bytes(out, entry->seen.bytes, entry->seen.length);
@@ -61,7 +61,7 @@ void operate_move(const struct queue_keys *keys, const char *id, enum operate_ve
         request_text_or_none(out, verb == OPERATE_RETRY ? entry->queue : entry->unique != NULL ? entry->jid : NULL);
         request_text_or_none(out, entry->field);
         request_text_or_none(out, entry->jid);
-        request_text_or_none(out, entry->line);
+        request_text_or_none(out, entry->list);
     }
 }
 

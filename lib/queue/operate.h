@@ -35,7 +35,7 @@ struct operate_entry {
     const char *queue;      /* OPERATE_RETRY: where to */
     const char *unique;     /* except OPERATE_RETRY: the digest of its unique key, or NULL */
     const char *jid;        /* with `unique` or `line` */
-    const char *line;       /* the waiting list that the task names (hf_line) and leaves, or NULL */
+    const char *list;       /* the waiting list that the task names (hf_list) and leaves, or NULL */
     const char *field;      /* OPERATE_CLAIMS: the slot */
 };
 

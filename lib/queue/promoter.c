@@ -156,7 +156,7 @@ static void page_send(struct promoter *promoter)
     redis_request_integer(out, promoter->stays[promoter->set]);
     redis_request_integer(out, ENTRIES_A_PAGE);
     redis_request_integer(out, BYTES_A_PAGE);
-    redis_request_texts(out, keys->waiting_prefix, keys->places_prefix, keys->queue_prefix, keys->process_prefix);
+    redis_request_texts(out, keys->waiting_prefix, keys->waiters_prefix, keys->queue_prefix, keys->process_prefix);
     if (empties)
         redis_request_text(out, keys->any_bell_prefix);
     promoter->call.done = page_answered;
@@ -257,15 +257,15 @@ static const char *entry_target(struct promoter *promoter, const char *entry, si
     return "";
 }
 
-/* The entry that was added last may have a place in a waiting list. */
+/* The entry that was added last may wait in a waiting list. */
 static void wait_add(struct promoter *promoter)
 {
     const struct envelope *envelope = &promoter->envelope;
-    if (envelope->line[0] == '\0' || envelope->jid[0] == '\0')
+    if (envelope->list[0] == '\0' || envelope->jid[0] == '\0')
         return;
     promoter->waiting++;
     redis_request_integer(&promoter->waits, (int64_t)promoter->sent);
-    redis_request_texts(&promoter->waits, envelope->jid, envelope->line);
+    redis_request_texts(&promoter->waits, envelope->jid, envelope->list);
 }
 
 static void entry_add(struct promoter *promoter, const struct redis_reply *entry)
@@ -307,7 +307,7 @@ static void promote_send(struct promoter *promoter)
     redis_request_integer(out, DEAD_ENTRIES);
     buffer_append(out, promoter->entries.bytes, promoter->entries.length);
     if (promoter->waiting > 0) {
-        redis_request_texts(out, keys->waiting_prefix, keys->places_prefix);
+        redis_request_texts(out, keys->waiting_prefix, keys->waiters_prefix);
         buffer_append(out, promoter->waits.bytes, promoter->waits.length);
     }
     promoter->call.done = promote_answered;

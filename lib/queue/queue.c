@@ -278,7 +278,7 @@ void queue_count(struct queue *queue, int64_t since_ns, int64_t horizon_ns,
     redis_request_integer(out, since_ns / NS_PER_S);
     redis_request_integer(out, horizon_ns / NS_PER_S);
     redis_request_texts(out, queue->keys.process_prefix, queue->keys.any_bell_prefix, queue->keys.waiting_prefix,
-                        queue->keys.places_prefix);
+                        queue->keys.waiters_prefix);
     for (unsigned i = 0; i < queue->options.name_count; i++)
         redis_request_text(out, queue->names[i]);
     struct instant deadline = loop_after(queue->loop, queue->options.timeout_ns);

@@ -33,7 +33,7 @@ struct claim_slot {
     struct retried_call wait;
     struct buffer freed; /* the keys of the lists whose locks end with the turn, encoded */
     uint16_t freed_groups[FREED_LISTS_MAX];
-    char freed_jid[ENVELOPE_JID_BYTES_MAX + 1]; /* that gives up its places there; "" = nobody */
+    char freed_jid[ENVELOPE_JID_BYTES_MAX + 1]; /* that leaves these lists; "" = nobody */
     unsigned freed_lists;
     bool is_handed_on; /* the locks go to a successor */
     bool has_waiters;
@@ -61,12 +61,12 @@ struct blocking_claim {
     struct loop_timer rest;   /* after a refusal */
     struct retried_call put_back;
     bool putting_back;
-    unsigned puts_due;            /* tasks that arrived meanwhile */
-    bool doubtful;                /* a wait ended without an answer */
-    bool introduced;              /* the connection is known, and no other one waits */
-    bool waits;                   /* a wait was sent over `waiting`, and its end is unknown */
-    bool is_paused;               /* its queue is */
-    struct claim_connection line; /* the connection that is up */
+    unsigned puts_due;                  /* tasks that arrived meanwhile */
+    bool doubtful;                      /* a wait ended without an answer */
+    bool introduced;                    /* the connection is known, and no other one waits */
+    bool waits;                         /* a wait was sent over `waiting`, and its end is unknown */
+    bool is_paused;                     /* its queue is */
+    struct claim_connection connection; /* that is up */
     struct claim_connection waiting;
 };
 

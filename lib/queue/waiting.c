@@ -37,7 +37,7 @@ struct free_call {
 static void list_encode(const struct queue_keys *keys, const char *list, struct buffer *out)
 {
     queue_keys_request(keys->waiting_prefix, list, out);
-    queue_keys_request(keys->places_prefix, list, out);
+    queue_keys_request(keys->waiters_prefix, list, out);
 }
 
 /* Lists of one group share a stamp of when they were freed last (stamps.lua): there are so many that groups rarely
@@ -99,7 +99,7 @@ void queue_park(struct queue *queue, unsigned number, const struct waiting_task 
     redis_request_texts(out, queue->keys.freed, queue->keys.contended, queue->keys.paused);
     for (unsigned i = 0; i < task->other_count; i++) {
         queue_keys_request(queue->keys.waiting_prefix, task->others[i], out);
-        queue_keys_request(queue->keys.places_prefix, task->others[i], out);
+        queue_keys_request(queue->keys.waiters_prefix, task->others[i], out);
     }
     claim_encode(slot, number, out);
     redis_request_texts(out, task->list, task->jid, task->queue, task->class_name, task->set);
@@ -231,7 +231,7 @@ void queue_claim_successor(struct queue *queue, unsigned number, const struct wa
                          12 + (size_t)queue->options.name_count + successor->class_count);
     redis_request_texts(out, queue->keys.process, queue->keys.paused, queue->keys.cancels, queue->keys.schedule);
     queue_keys_request(queue->keys.waiting_prefix, successor->list, out);
-    queue_keys_request(queue->keys.places_prefix, successor->list, out);
+    queue_keys_request(queue->keys.waiters_prefix, successor->list, out);
     redis_request_text(out, queue->keys.successors);
     claim_encode(slot, number, out);
     redis_request_integer(out, successor->holder);
@@ -278,7 +278,7 @@ void waiting_encode_freed_keys(const struct queue *queue, const unsigned *slots,
 void waiting_encode_freed(struct queue *queue, const unsigned *slots, unsigned count, struct buffer *out)
 {
     struct buffer *text = &queue->request;
-    redis_request_texts(out, queue->keys.queue_prefix, queue->keys.waiting_prefix, queue->keys.places_prefix);
+    redis_request_texts(out, queue->keys.queue_prefix, queue->keys.waiting_prefix, queue->keys.waiters_prefix);
     buffer_clear(text);
     for (unsigned i = 0; i < count; i++)
         for (unsigned l = 0; l < queue->slots[slots[i]].freed_lists; l++)

@@ -7,9 +7,9 @@
  *     └──────── queue_claim_successor ◀────┘     └───────────────────────────────────────────────────▶ its queue
  *       the holder claims its successor before it ends; a claim that is neither kept nor confirmed is brought back
  *
- * A parked task is an ordinary entry of `schedule`, so that any scheduler brings it back, and it has a place in the
- * waiting list of what it waits for. The node assigns places in order of arrival. A task keeps its place, by its jid,
- * until it ends, however often it is claimed and parked again. Only the oldest parked task has a near time in
+ * A parked task is an ordinary entry of `schedule`, so that any scheduler brings it back, and it is in the
+ * waiting list of what it waits for. The node assigns positions in order of arrival. A task keeps its position, by its
+ * jid, until it ends, however often it is claimed and parked again. Only the oldest parked task has a near time in
  * `schedule`. The others sleep long and are woken in turn, so waiting costs nothing.
  *
  * No wake is lost between this node and the lock nodes. The node stamps a freed list with its time. A park names the
@@ -24,7 +24,7 @@
  *
  * Lists are named: "resource:NAME" for a lock, "seats:NAME" for a resource that several may hold, "class:NAME" for a
  * share of the runners. Threads: the loop's only. If
- * the process dies, what is parked stays parked, and what it had claimed is recovered with its place. */
+ * the process dies, what is parked stays parked, and what it had claimed is recovered with its position. */
 #ifndef QUEUE_WAITING_H
 #define QUEUE_WAITING_H
 
@@ -52,7 +52,7 @@ struct waiting_task {
 void queue_park(struct queue *queue, unsigned slot, const struct waiting_task *task, const char *payload,
                 size_t length);
 
-/* Ends the slot's task as skipped: QUEUE_NOTHING. If the task was recovered from a dead process, or has a place in one
+/* Ends the slot's task as skipped: QUEUE_NOTHING. If the task was recovered from a dead process, or waits in one
  * of the lists, it answers QUEUE_KEPT: the slot still has it and has to park it, so that the next of that list is woken
  * instead. Or QUEUE_LOST. */
 void queue_skip(struct queue *queue, unsigned slot, const struct queue_task_name *task, const char *const *lists,
@@ -73,7 +73,7 @@ struct waiting_successor {
     const char *list, *set;
     int64_t kept_ns;
     unsigned holder;        /* the slot that has the lock, or is about to get it */
-    const char *holder_jid; /* it gives up its place in the list, unless it does not have the lock yet */
+    const char *holder_jid; /* it leaves the list, unless it does not have the lock yet */
     const char *ended_jid;  /* of the slot's task; NULL = it has none, and the holder has the lock */
     const char *const *classes;
     unsigned class_count;
@@ -91,7 +91,7 @@ void queue_keep(struct queue *queue, unsigned slot, const struct waiting_claim *
 struct waiting_end {
     const char *const *lists;
     unsigned list_count; /* at most 32 */
-    const char *jid;     /* gives up its places; NULL = none */
+    const char *jid;     /* leaves these lists; NULL = nobody */
     bool is_handed_on;   /* wakes no task: the lock goes to a successor */
     int64_t after_ns;    /* of queue_free: the lock stays for this long; 0 = it is free now */
     unsigned wakes;      /* of queue_free: how many to wake; 0 = 1 */

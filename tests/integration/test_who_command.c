@@ -381,7 +381,7 @@ TEST(a_waiting_task_that_is_deleted_leaves_no_place)
         (const char *const[]){"tasks", "-c", path, "delete", "--place", "schedule", "waits2", NULL}, -1);
     assert_int_equal(result.exit_code, 0);
     assert_int_equal(fleet_number(&fleet, "ZCARD hf:2:waiting:resource:r"), 4);
-    assert_int_equal(fleet_number(&fleet, "HEXISTS hf:2:places:resource:r waits2"), 0);
+    assert_int_equal(fleet_number(&fleet, "HEXISTS hf:2:waiters:resource:r waits2"), 0);
 }
 
 TEST(a_queue_that_is_deleted_leaves_nobody_on_its_way)
@@ -392,7 +392,7 @@ TEST(a_queue_that_is_deleted_leaves_nobody_on_its_way)
     given_a_waiter("r", 1, "one", -1, true, false);
     given_a_waiter("r", 2, "two", 3600, false, true);
     free(fleet_ask(&fleet, "RPUSH queue:gone '%s'",
-                   "{\"class\":\"hold\",\"args\":[],\"jid\":\"one\",\"hf_line\":\"resource:r\"}"));
+                   "{\"class\":\"hold\",\"args\":[],\"jid\":\"one\",\"hf_list\":\"resource:r\"}"));
     result = program_run_arguments((const char *const[]){"queues", "-c", path, "delete", "gone", "--yes", NULL}, -1);
     assert_int_equal(result.exit_code, 0);
     assert_int_equal(fleet_number(&fleet, "ZCARD hf:2:waiting:resource:r"), 1);
@@ -404,7 +404,7 @@ TEST(of_thousands_some_are_shown)
     given_a_configuration();
     free(fleet_ask(&fleet, "EVAL \"for i = 1, 3000 do redis.call('ZADD', KEYS[1], i, 'j' .. i) "
                            "redis.call('HSET', KEYS[2], 'j' .. i, '1.0\\\\n\\\\nparked\\\\nset\\\\nhold') end\" 2 "
-                           "hf:2:waiting:resource:r hf:2:places:resource:r"));
+                           "hf:2:waiting:resource:r hf:2:waiters:resource:r"));
     who("r");
     assert_contains(result.out, "3,000 tasks wait for it:");
     assert_contains(result.out, " j50 ");
@@ -450,7 +450,7 @@ TEST(names_are_safe_for_a_terminal)
     static const char resource[] = "\033[31mred\a";
     given_a_configuration();
     free(fleet_ask(&fleet, "EVAL \"local name = ARGV[1] redis.call('ZADD', 'hf:2:waiting:resource:' .. name, 1, "
-                           "'j' .. name) redis.call('HSET', 'hf:2:places:resource:' .. name, 'j' .. name, "
+                           "'j' .. name) redis.call('HSET', 'hf:2:waiters:resource:' .. name, 'j' .. name, "
                            "'1.0\\\\n\\\\nq' .. name .. '\\\\nset\\\\nc' .. name)\" 0 \"\\x1b[31mred\\a\""));
     assert_int_equal(who(resource), 1);
     assert_contains(result.out, "\"\\x1b[31mred\\x07\" is free.");

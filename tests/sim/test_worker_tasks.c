@@ -109,7 +109,7 @@ TEST(a_parked_task_comes_back_to_its_queue)
     push("holder", "act", "[2000]", ",\"resource\":\"r\"");
     run_for(1500 * NS_PER_MS); /* so that nobody is claimed to follow it */
     push("moved", "act", "[10]",
-         ",\"resource\":\"r\",\"queue\":\"elsewhere\",\"hf_parked\":1700000000.5,\"hf_line\":\"resource:r\"");
+         ",\"resource\":\"r\",\"queue\":\"elsewhere\",\"hf_parked\":1700000000.5,\"hf_list\":\"resource:r\"");
     run_for(100 * NS_PER_MS);
     assert_contains(ask(scene.queue, "ZRANGE schedule 0 -1"), "\"queue\":\"jobs\"");
     assert_lacks(ask(scene.queue, "ZRANGE schedule 0 -1"), "elsewhere");

@@ -85,7 +85,7 @@ static inline void given_lease(const char *identity, int seconds)
 static inline void given_parked(const char *list, int number, double due)
 {
     given("EVAL \"local due = string.format('%%.6f', ARGV[3]) redis.call('ZADD', 'hf:2:waiting:' .. ARGV[1], ARGV[2], "
-          "'w' .. ARGV[2]) redis.call('HSET', 'hf:2:places:' .. ARGV[1], 'w' .. ARGV[2], due .. "
+          "'w' .. ARGV[2]) redis.call('HSET', 'hf:2:waiters:' .. ARGV[1], 'w' .. ARGV[2], due .. "
           "'\\\\n0123\\\\nq\\\\n-\\\\nC') "
           "redis.call('ZADD', 'schedule', due, ARGV[1] .. ARGV[2])\" 0 %s %d %.6f",
           list, number, due);

@@ -93,7 +93,7 @@ static inline void given_a_waiter(const char *resource, unsigned place, const ch
         "'\\\",\\\"queue\\\":\\\"parked\\\",\\\"resource\\\":\\\"' .. ARGV[1] .. '\\\"}' "
         "local digest = ARGV[5] == '1' and '' or redis.sha1hex(task) "
         "redis.call('ZADD', 'hf:2:waiting:resource:' .. ARGV[1], ARGV[3], ARGV[2]) "
-        "redis.call('HSET', 'hf:2:places:resource:' .. ARGV[1], ARGV[2], due .. '\\\\n' .. digest .. "
+        "redis.call('HSET', 'hf:2:waiters:resource:' .. ARGV[1], ARGV[2], due .. '\\\\n' .. digest .. "
         "'\\\\nparked\\\\nset\\\\nhold') "
         "if ARGV[6] == '1' then redis.call('ZADD', 'schedule', due, task) end return due\" 0 \"%s\" \"%s\" %u %d %d %d",
         resource, jid, place, due_in_s, is_out, is_scheduled));

@@ -117,9 +117,9 @@ static void queue_fill(const char *space)
         "HSET %shf:2:periodic some 1",
         "ZADD %shf:2:contended 1 resource:a 1 class:b",
         "ZADD %shf:2:waiting:resource:a 1 jid",
-        "HSET %shf:2:places:resource:a jid place",
+        "HSET %shf:2:waiters:resource:a jid waiter",
         "ZADD %shf:2:waiting:class:b 1 jid",
-        "HSET %shf:2:places:class:b jid place",
+        "HSET %shf:2:waiters:class:b jid waiter",
     };
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
         struct buffer command = {0};

@@ -13,11 +13,11 @@
 #include "queue/waiting.h"
 #include "tests/support/queue_fixture.h"
 
-#define LIST   "resource:seat"
-#define ORDER  "hf:2:waiting:" LIST
-#define PLACES "hf:2:places:" LIST
-#define FREED  "hf:2:freed"
-#define GROUP  "19857" /* of LIST (stamps.lua) */
+#define LIST    "resource:seat"
+#define ORDER   "hf:2:waiting:" LIST
+#define WAITERS "hf:2:waiters:" LIST
+#define FREED   "hf:2:freed"
+#define GROUP   "19857" /* of LIST (stamps.lua) */
 
 /* To the next look of the oldest, far enough that no test sees it pass. */
 #define NEAR_NS (600 * NS_PER_S)
@@ -114,7 +114,7 @@ static inline void look_once(void)
 {
     free(redis_server_command(server,
                               "EVALSHA %s 6 schedule hf:2:contended paused retry hf:2:processes hf:2:successors "
-                              "0 100 100000 hf:2:waiting: hf:2:places: queue: hf:2:process: hf:2:bell:",
+                              "0 100 100000 hf:2:waiting: hf:2:waiters: queue: hf:2:process: hf:2:bell:",
                               queue_script_due.sha1));
 }
 
@@ -157,22 +157,22 @@ static inline double due_in(const char *payload)
 /* Milliseconds after it was parked, which may have passed. */
 #define assert_due_soon(payload) assert_due_about(payload, 0.05)
 
-/* The list's places, oldest first, "jid=P" when it has a time in `schedule`, "jid=O" when it is out. */
+/* The list's waiters, oldest first, "jid=P" when it has a time in `schedule`, "jid=O" when it is out. */
 static inline void assert_waiting(const char *expected)
 {
     assert_reply(server, expected,
                  "EVAL \"local out = {} for _, jid in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do "
                  "out[#out + 1] = jid .. (string.find(redis.call('HGET', KEYS[2], jid), '^[^%%c]+%%c%%c') and '=O' or "
-                 "'=P') end return table.concat(out, ' ')\" 2 " ORDER " " PLACES);
+                 "'=P') end return table.concat(out, ' ')\" 2 " ORDER " " WAITERS);
 }
 
-/* Sets the time of a place back, in microseconds and by rewriting it: as if it had been woken that long ago. */
-static inline void age_place(const char *jid, long long seconds)
+/* Sets the time of a waiter back, in microseconds and by rewriting it: as if it had been woken that long ago. */
+static inline void age_waiter(const char *jid, long long seconds)
 {
     free(redis_server_command(server,
                               "EVAL \"local t = redis.call('HGET', KEYS[1], ARGV[1]) local due, rest = "
                               "string.match(t, '^([^%%c]+)(.*)$') return redis.call('HSET', KEYS[1], ARGV[1], "
-                              "string.format('%%.6f', due - ARGV[2]) .. rest)\" 1 " PLACES " %s %lld",
+                              "string.format('%%.6f', due - ARGV[2]) .. rest)\" 1 " WAITERS " %s %lld",
                               jid, seconds));
 }
 

@@ -187,17 +187,17 @@ TEST(what_cannot_be_used_is_ignored_and_said)
 
 TEST(a_task_waits_in_the_list_of_a_resource_or_a_class)
 {
-    static const char *const lists[] = {"resource:", "resource:r", "class:c"};
+    static const char *const lists[] = {"resource:", "resource:r", "seats:r", "class:c"};
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
         char value[32];
         snprintf(value, sizeof value, "\"%s\"", lists[i]);
-        parse_value("hf_line", value);
-        assert_string_equal(task.line, lists[i]);
+        parse_value("hf_list", value);
+        assert_string_equal(task.list, lists[i]);
     }
     static const char *const others[] = {"\"\"", "\"resource\"", "\"class\"", "\"queue:q\"", "1"};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
-        parse_value("hf_line", others[i]);
-        assert_string_equal(task.line, "");
+        parse_value("hf_list", others[i]);
+        assert_string_equal(task.list, "");
         assert_null(task.ignored);
     }
 }
@@ -259,7 +259,7 @@ TEST(members_of_workers_do_not_count)
     static const char added[] =
         ",\"jid\":\"j\",\"queue\":\"q\",\"enqueued_at\":1.5,\"failed_at\":1.5,\"retried_at\":1.5,\"retry_count\":1,"
         "\"error_class\":\"E\",\"error_message\":\"m\",\"error_backtrace\":\"b\",\"expires_at\":1.5,"
-        "\"hf_fence\":\"7\",\"hf_parked\":1.5,\"hf_line\":\"resource:r\",\"hf_unserved_at\":1.5}";
+        "\"hf_fence\":\"7\",\"hf_parked\":1.5,\"hf_list\":\"resource:r\",\"hf_unserved_at\":1.5}";
     struct buffer text = {0};
     struct error error;
     buffer_append_text(&text, "{\"class\":\"c\",\"args\":[{\"k\":1}]");

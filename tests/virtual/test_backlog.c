@@ -121,7 +121,7 @@ TEST(test_foreign_values_are_nothing_to_do)
     free(redis_server_command(server, "SET hf:2:process:clash foreign"));
     free(redis_server_command(server, "SET hf:2:bell:clash:a foreign"));
     free(redis_server_command(server, "ZADD hf:2:contended 1 resource:clash"));
-    free(redis_server_command(server, "SET hf:2:places:resource:clash foreign"));
+    free(redis_server_command(server, "SET hf:2:waiters:resource:clash foreign"));
     assert_backlog(&probe, 0, 0);
     push("a", "one");
     assert_backlog(&probe, 1, 0);

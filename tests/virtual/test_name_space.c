@@ -80,10 +80,11 @@ TEST(the_names_are_those_of_the_run)
 TEST(all_of_thousands_of_keys_are_removed)
 {
     struct watch watch;
-    free(redis_server_command(
-        node_of_queues, "EVAL \"for i = 1, 3000 do local list = 'resource:r' .. i redis.call('ZADD', ARGV[1] .. "
-                        "'contended', i, list) redis.call('ZADD', ARGV[1] .. 'waiting:' .. list, 1, 'jid') "
-                        "redis.call('HSET', ARGV[1] .. 'places:' .. list, 'jid', 'x') end\" 0 hf:2:dry:" RUN ":hf:2:"));
+    free(redis_server_command(node_of_queues,
+                              "EVAL \"for i = 1, 3000 do local list = 'resource:r' .. i redis.call('ZADD', ARGV[1] .. "
+                              "'contended', i, list) redis.call('ZADD', ARGV[1] .. 'waiting:' .. list, 1, 'jid') "
+                              "redis.call('HSET', ARGV[1] .. 'waiters:' .. list, 'jid', 'x') end\" 0 hf:2:dry:" RUN
+                              ":hf:2:"));
     struct name_space *space = begin(&watch);
     assert_int_equal(keys_like(node_of_queues, "hf:2:dry:" RUN ":*"), 6001);
     delete_and_close(space, &watch);

@@ -360,7 +360,7 @@ TEST(test_an_entry_that_somebody_moved_is_not_moved_again)
     assert_reply(server, "1", "LLEN queue:a");
 }
 
-/* It was due when it was seen, and was claimed and parked again since: moved before its time it loses its place. */
+/* It was due when it was seen, and was claimed and parked again since: moved before its time it leaves its list. */
 TEST(test_an_entry_that_is_not_due_any_more_stays)
 {
     free(redis_server_command(server, "ZADD schedule 9999999999 entry"));

@@ -6,7 +6,7 @@
 
 TEST(test_a_page_says_what_else_is_due)
 {
-    static const char page[] = "EVALSHA %s 4 schedule hf:2:contended paused retry 0 2 1000 hf:2:waiting: hf:2:places:";
+    static const char page[] = "EVALSHA %s 4 schedule hf:2:contended paused retry 0 2 1000 hf:2:waiting: hf:2:waiters:";
     free(redis_server_command(server, "ZADD schedule 1 a 2 b 3 c"));
     free(redis_server_command(server, "ZADD retry 9999999999 later"));
     assert_reply(server, "1\na\nb", page, queue_script_due.sha1);

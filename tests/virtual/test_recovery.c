@@ -182,7 +182,7 @@ TEST(texts_that_are_no_tasks_are_recovered_without_a_count)
 }
 
 /* Nobody can say where it belongs. */
-TEST(a_place_without_a_queue_stays_and_keeps_nothing_else)
+TEST(a_slot_without_a_queue_stays_and_keeps_nothing_else)
 {
     start_leased(&probe, "a");
     push_task("a", "j1");

@@ -16,7 +16,7 @@ static void operate(const char *answers, const char *verb, const char *kind, con
         assert_reply(
             server, answers,
             "EVALSHA %s 8 %s %s queues dead hf:2:processes schedule paused %s %s %s nobody 1000000 1000 1000 queue: "
-            "hf:2:waiting: hf:2:places: %s %s a - %s " LIST,
+            "hf:2:waiting: hf:2:waiters: %s %s a - %s " LIST,
             queue_script_operate_move.sha1, receipt, source, target, verb, kind, jid, jid, jid);
 }
 
@@ -28,7 +28,7 @@ static void delete_parked(const char *jid)
 static void promote(const char *jid)
 {
     assert_reply(server, "1",
-                 "EVALSHA %s 4 schedule queues dead queue:a 100 100 %s %s a hf:2:waiting: hf:2:places: 1 %s " LIST,
+                 "EVALSHA %s 4 schedule queues dead queue:a 100 100 %s %s a hf:2:waiting: hf:2:waiters: 1 %s " LIST,
                  queue_script_promote.sha1, jid, jid, jid);
 }
 
@@ -40,8 +40,8 @@ static void zrem(const char *jid)
 static void examine(void)
 {
     free(redis_server_command(server, "ZADD hf:2:contended XX 1 " LIST));
-    free(redis_server_command(
-        server, "EVALSHA %s 2 schedule hf:2:contended 100 100 1000 hf:2:waiting: hf:2:places:", queue_script_due.sha1));
+    free(redis_server_command(server, "EVALSHA %s 2 schedule hf:2:contended 100 100 1000 hf:2:waiting: hf:2:waiters:",
+                              queue_script_due.sha1));
 }
 
 /* Three wait, the first of them with a near time. */
@@ -60,7 +60,7 @@ static void make_due(const char *jid, int seconds_ago)
         server,
         "EVAL \"local t = redis.call('TIME') local due = string.format('%%.6f', t[1] - ARGV[2]) redis.call('ZADD', "
         "'schedule', due, ARGV[1]) local rest = string.match(redis.call('HGET', KEYS[1], ARGV[1]), '^[^%%c]+(.*)$') "
-        "return redis.call('HSET', KEYS[1], ARGV[1], due .. rest)\" 1 " PLACES " %s %d",
+        "return redis.call('HSET', KEYS[1], ARGV[1], due .. rest)\" 1 " WAITERS " %s %d",
         jid, seconds_ago));
 }
 
@@ -99,7 +99,7 @@ TEST(test_when_all_are_deleted_nothing_is_left)
     delete_parked("one");
     assert_due_near("two");
     delete_parked("two");
-    assert_reply(server, "0", "EXISTS schedule " ORDER " " PLACES);
+    assert_reply(server, "0", "EXISTS schedule " ORDER " " WAITERS);
 }
 
 TEST(test_the_end_of_the_holder_wakes_who_comes_behind_the_deleted)
@@ -111,7 +111,7 @@ TEST(test_the_end_of_the_holder_wakes_who_comes_behind_the_deleted)
     assert_tasks("queue:a two\nschedule three");
 }
 
-TEST(test_a_task_that_is_buried_leaves_its_place)
+TEST(test_a_task_that_is_buried_leaves_its_list)
 {
     given_three();
     operate("1\n0", "bury", "set", "schedule", "one");
@@ -121,7 +121,7 @@ TEST(test_a_task_that_is_buried_leaves_its_place)
 }
 
 /* It may stand at the end of a long queue: nobody waits for it for long. */
-TEST(test_a_task_that_is_retried_keeps_its_place_and_is_waited_for_briefly)
+TEST(test_a_task_that_is_retried_keeps_its_position_and_is_waited_for_briefly)
 {
     given_three();
     operate("1\n0", "retry", "set", "schedule", "one");
@@ -135,14 +135,14 @@ TEST(test_a_task_that_is_retried_keeps_its_place_and_is_waited_for_briefly)
     assert_tasks("queue:a one\nschedule three\nschedule two");
 }
 
-TEST(test_another_text_of_the_same_jid_takes_no_place)
+TEST(test_another_text_of_the_same_jid_is_not_in_the_list)
 {
     given_three();
     free(redis_server_command(server, "ZADD schedule 9999999999 twin"));
     assert_reply(
         server, "1\n0",
         "EVALSHA %s 8 hf:2:receipt:t schedule queues dead hf:2:processes schedule paused none delete set nobody 100 "
-        "100 100 queue: hf:2:waiting: hf:2:places: twin twin a - one " LIST,
+        "100 100 queue: hf:2:waiting: hf:2:waiters: twin twin a - one " LIST,
         queue_script_operate_move.sha1);
     assert_waiting("one=P two=P three=P");
     assert_due_near("one");
@@ -171,7 +171,7 @@ TEST(test_a_paused_one_is_deleted_and_the_next_that_may_go_stays)
 
 /* --- by other programs -------------------------------------------------------------------------------------------- */
 
-TEST(test_what_vanished_before_its_time_has_no_place)
+TEST(test_what_vanished_before_its_time_waits_no_more)
 {
     given_three();
     zrem("one");
@@ -201,13 +201,13 @@ TEST(test_what_vanished_after_its_time_is_not_waited_for_long)
     zrem("one");
     examine();
     assert_true(due_in("two") < 1);
-    assert_waiting("one=P two=P three=P"); /* it may come yet, with its place */
-    age_place("one", 600);
+    assert_waiting("one=P two=P three=P"); /* it may come yet, at its position */
+    age_waiter("one", 600);
     examine();
     assert_waiting("two=P three=P");
 }
 
-TEST(test_what_another_scheduler_promoted_keeps_its_place)
+TEST(test_what_another_scheduler_promoted_keeps_its_position)
 {
     given_three();
     make_due("one", 11);
@@ -232,21 +232,21 @@ TEST(test_what_a_worker_promotes_is_on_its_way_for_a_minute)
     promote("one");
     assert_waiting("one=O two=P three=P");
     assert_tasks("queue:a one\nschedule three\nschedule two");
-    age_place("one", 30);
+    age_waiter("one", 30);
     free_seat(&end);
     assert_waiting("one=O two=P three=P");
-    age_place("one", 31);
+    age_waiter("one", 31);
     free_seat(&end);
     assert_waiting("one=O two=O three=P");
 }
 
-TEST(test_a_worker_promotes_what_has_no_place)
+TEST(test_a_worker_promotes_what_is_in_no_list)
 {
     start("a");
     free(redis_server_command(server, "ZADD schedule 1 one"));
     promote("one");
     assert_tasks("queue:a one");
-    assert_reply(server, "0", "EXISTS " ORDER " " PLACES);
+    assert_reply(server, "0", "EXISTS " ORDER " " WAITERS);
 }
 
 RUN_GROUP(one_server_set_up, one_server_tear_down, queue_setup, queue_teardown)

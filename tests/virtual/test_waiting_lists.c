@@ -79,7 +79,7 @@ TEST(test_what_a_refusal_of_long_ago_says_is_not_believed)
     assert_due_near("one");
 }
 
-TEST(test_a_full_list_takes_only_who_has_a_place)
+TEST(test_a_full_list_takes_only_who_is_in_it)
 {
     start("a");
     park_new(&probe, 0, "one");
@@ -102,7 +102,7 @@ TEST(test_a_full_list_takes_only_who_has_a_place)
     assert_waiting("one=P two=P three=P");
 }
 
-/* Pushed twice: to the node the same bytes would be one entry of `schedule`. The first has the place. */
+/* Pushed twice: to the node the same bytes would be one entry of `schedule`. The first is in the list. */
 TEST(test_the_same_task_twice_is_parked_twice)
 {
     start("a");
@@ -220,7 +220,7 @@ TEST(test_whether_a_successor_has_progress_is_not_known)
 }
 
 /* Its process stands still: whoever looks brings the successor back, at the head of its queue and before the other. */
-TEST(test_a_successor_that_is_not_kept_goes_back_and_keeps_its_place)
+TEST(test_a_successor_that_is_not_kept_goes_back_and_keeps_its_position)
 {
     hold_before_two("a");
     struct waiting_successor successor = successor_of("holder");
@@ -309,7 +309,8 @@ static void assert_no_successor(const struct waiting_successor *successor)
     assert_waiting("one=P two=P");
 }
 
-/* A place says nothing of a task that needs the list's resource alone, or its digest if an earlier version wrote it. */
+/* A waiter says nothing of a task that needs the list's resource alone, or its digest if an earlier version wrote it.
+ * */
 TEST(test_a_successor_may_need_what_the_list_is_for)
 {
     static const char own_set[] = "ac6f21194a0446a685f35a811eebd322734ba283"; /* SHA-1 of LIST and its NUL */
@@ -322,7 +323,7 @@ TEST(test_a_successor_may_need_what_the_list_is_for)
     task.set = own_set;
     assert_int_equal(park_as(&probe, 1, &task, "one"), QUEUE_NOTHING);
     park_new(&probe, 1, "two");
-    assert_reply(server, "a\n\nWork", "EVAL \"return string.sub(redis.call('HGET', KEYS[1], 'one'), -7)\" 1 " PLACES);
+    assert_reply(server, "a\n\nWork", "EVAL \"return string.sub(redis.call('HGET', KEYS[1], 'one'), -7)\" 1 " WAITERS);
 
     struct waiting_successor successor = successor_of("holder");
     assert_no_successor(&successor);
@@ -333,8 +334,9 @@ TEST(test_a_successor_may_need_what_the_list_is_for)
     task.set = own_set;
     assert_int_equal(park_as(&probe, 1, &task, "one"), QUEUE_NOTHING);
     free(redis_server_command(server,
-                              "EVAL \"local place = redis.call('HGET', KEYS[1], 'one') redis.call('HSET', KEYS[1], "
-                              "'one', string.sub(place, 1, -6) .. ARGV[1] .. string.sub(place, -5))\" 1 " PLACES " %s",
+                              "EVAL \"local waiter = redis.call('HGET', KEYS[1], 'one') redis.call('HSET', KEYS[1], "
+                              "'one', string.sub(waiter, 1, -6) .. ARGV[1] .. string.sub(waiter, -5))\" 1 " WAITERS
+                              " %s",
                               own_set));
     assert_int_equal(claim_successor(&probe, 1, &successor), QUEUE_CLAIMED);
     assert_string_equal(probe.slots[1].payload, "one");

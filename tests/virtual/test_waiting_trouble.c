@@ -27,7 +27,7 @@ static void claim_by_hand(void)
 {
     start("unused");
     queue_probe_wait_up(&probe);
-    free(redis_server_command(server, "DEL schedule claims " ORDER " " PLACES " " FREED));
+    free(redis_server_command(server, "DEL schedule claims " ORDER " " WAITERS " " FREED));
     free(redis_server_command(server, "HSET claims queues a 0 \"" ID("A") "a\\none\""));
 }
 
@@ -42,7 +42,7 @@ static void assert_first_line(char *reply, const char *expected)
 static void assert_parks(const char *expected, const char *has, const char *next, const char *options)
 {
     assert_first_line(redis_server_command(server,
-                                           "EVALSHA %s 7 claims schedule " ORDER " " PLACES " " FREED
+                                           "EVALSHA %s 7 claims schedule " ORDER " " WAITERS " " FREED
                                            " hf:2:contended paused 0 %s %s " LIST " one a Work set %s queue: " GROUP
                                            " one",
                                            queue_script_park.sha1, has, next, options),
@@ -85,10 +85,10 @@ TEST(test_a_repeated_park_into_a_full_list)
 {
     claim_by_hand();
     free(redis_server_command(server, "ZADD " ORDER " 1 other"));
-    free(redis_server_command(server, "HSET " PLACES " other \"1.000000\\n\\na\\nset\\nWork\""));
+    free(redis_server_command(server, "HSET " WAITERS " other \"1.000000\\n\\na\\nset\\nWork\""));
     free(redis_server_command(server, "EVAL \"local t = redis.call('TIME') return redis.call('HSET', KEYS[1], 'other', "
                                       "t[1] .. '.000000' .. string.rep(string.char(10), 2) .. 'a' .. string.char(10) "
-                                      ".. 'set' .. string.char(10) .. 'Work')\" 1 " PLACES));
+                                      ".. 'set' .. string.char(10) .. 'Work')\" 1 " WAITERS));
     for (int i = 0; i < 3; i++)
         assert_parks("3", ID("A"), ID("B"), SEEN_FULL);
     assert_tasks(IN_CLAIM);
@@ -123,7 +123,7 @@ static void assert_successors(const char *expected, const char *has, const char 
 {
     char *reply =
         redis_server_command(server,
-                             "EVALSHA %s 7 claims paused cancels schedule " ORDER " " PLACES
+                             "EVALSHA %s 7 claims paused cancels schedule " ORDER " " WAITERS
                              " hf:2:successors 1 %s %s 5 " ID("X") " holder \"\" set queue: " LIST " 0 1 a Work",
                              queue_script_claim_successor.sha1, has, next);
     char *notes = strrchr(reply, '\n');
@@ -153,7 +153,7 @@ TEST(test_a_repeated_claim_of_a_successor_claims_one)
         assert_successors(ID("L"), ID("K"), ID("L"));
     free(redis_server_command(server, "DEL claims"));
     assert_first_line(redis_server_command(server,
-                                           "EVALSHA %s 7 claims paused cancels schedule " ORDER " " PLACES
+                                           "EVALSHA %s 7 claims paused cancels schedule " ORDER " " WAITERS
                                            " hf:2:successors 1 \"\" %s 5 " ID("X") " holder \"\" set queue: " LIST
                                                                                    " 0 1 a Work",
                                            queue_script_claim_successor.sha1, ID("M")),
@@ -209,7 +209,7 @@ TEST(test_late_calls_about_a_successor_change_nothing)
 
 TEST(test_foreign_values_keep_no_task)
 {
-    static const char *const keys[] = {ORDER, PLACES, FREED, "hf:2:contended", "paused", "hf:2:recovered:one"};
+    static const char *const keys[] = {ORDER, WAITERS, FREED, "hf:2:contended", "paused", "hf:2:recovered:one"};
     struct waiting_end end = end_of("holder");
     struct waiting_successor successor = successor_of("holder");
     start("a");
@@ -232,8 +232,8 @@ TEST(test_foreign_values_keep_no_task)
     }
 }
 
-/* What stands for a place and says nothing, or has no queue, is removed, and is in nobody's way. */
-TEST(test_a_foreign_place_is_removed)
+/* What stands for a waiter and says nothing, or has no queue, is removed, and is in nobody's way. */
+TEST(test_a_foreign_waiter_is_removed)
 {
     static const char *const texts[] = {"redis.call('TIME')[1] .. '.000000' .. string.char(10, 10) .. 'foreign'",
                                         "'foreign'", "''", NULL};
@@ -243,12 +243,12 @@ TEST(test_a_foreign_place_is_removed)
         park_new(&probe, 0, "one");
         free(redis_server_command(server, "ZADD " ORDER " 0 ghost"));
         if (texts[i] != NULL)
-            free(redis_server_command(server, "EVAL \"return redis.call('HSET', KEYS[1], 'ghost', %s)\" 1 " PLACES,
+            free(redis_server_command(server, "EVAL \"return redis.call('HSET', KEYS[1], 'ghost', %s)\" 1 " WAITERS,
                                       texts[i]));
         queue_free(probe.queue, &end);
         wait_tasks("queue:a one");
         assert_waiting("one=O");
-        free(redis_server_command(server, "DEL queue:a " ORDER " " PLACES));
+        free(redis_server_command(server, "DEL queue:a " ORDER " " WAITERS));
     }
 }
 
@@ -352,8 +352,8 @@ TEST(test_it_works_without_memory)
     queue_free(probe.queue, &end);
     wait_tasks(in_claims("one", "two", "\nqueue:a three"));
     free(redis_server_command(server, "ZADD hf:2:contended XX 1 " LIST));
-    assert_reply(server, "0",
-                 "EVALSHA %s 2 schedule hf:2:contended 100 100 1000 hf:2:waiting: hf:2:places:", queue_script_due.sha1);
+    assert_reply(server, "0", "EVALSHA %s 2 schedule hf:2:contended 100 100 1000 hf:2:waiting: hf:2:waiters:",
+                 queue_script_due.sha1);
     assert_int_equal(skip_task(&probe, 0, "one"), QUEUE_NOTHING);
     free(redis_server_command(server, "CONFIG SET maxmemory 0"));
 }

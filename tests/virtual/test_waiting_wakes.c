@@ -94,7 +94,7 @@ TEST(test_a_call_frees_what_each_of_its_slots_held)
     queue_probe_turn(&probe, 1, false);
     assert_int_equal(turn_free(&probe, 0, false, &end), QUEUE_NOTHING);
     assert_int_equal(queue_probe_wait(&probe, 1), QUEUE_NOTHING);
-    assert_true(queue_has_waiters(probe.queue, 0)); /* the one that was woken still has its place */
+    assert_true(queue_has_waiters(probe.queue, 0)); /* the one that was woken is still in the list */
     assert_false(queue_has_waiters(probe.queue, 1));
     assert_tasks("queue:a one");
     assert_reply(server, "1", "HEXISTS hf:2:freed 12583");
@@ -131,8 +131,8 @@ TEST(test_who_lost_its_claim_frees_nothing)
 static void examine(void)
 {
     free(redis_server_command(server, "ZADD hf:2:contended XX 1 " LIST));
-    assert_reply(server, "0",
-                 "EVALSHA %s 2 schedule hf:2:contended 100 100 1000 hf:2:waiting: hf:2:places:", queue_script_due.sha1);
+    assert_reply(server, "0", "EVALSHA %s 2 schedule hf:2:contended 100 100 1000 hf:2:waiting: hf:2:waiters:",
+                 queue_script_due.sha1);
 }
 
 TEST(test_a_list_whose_head_has_vanished_goes_on)
@@ -145,11 +145,11 @@ TEST(test_a_list_whose_head_has_vanished_goes_on)
     examine();
     assert_waiting("one=P two=P"); /* it was due: somebody promoted it */
     assert_due_far("two");
-    age_place("one", 70);
+    age_waiter("one", 70);
     examine();
     assert_true(due_in("two") < 1);
     assert_reply(server, "1", "ZCARD hf:2:contended");
-    age_place("one", 86400);
+    age_waiter("one", 86400);
     examine();
     assert_waiting("two=P");
 }
@@ -174,19 +174,19 @@ static bool is_not_contended(void *context)
 }
 
 /* Every process's promoter examines. */
-TEST(test_a_list_without_places_is_forgotten)
+TEST(test_a_list_without_waiters_is_forgotten)
 {
     static const struct envelope_limits limits = {.size = 1 << 20, .depth = 64, .keys = 1000};
     start("a");
     queue_probe_wait_up(&probe);
     free(redis_server_command(server, "ZADD hf:2:contended 1 " LIST " 1 resource:never"));
-    free(redis_server_command(server, "HSET " PLACES " gone x"));
+    free(redis_server_command(server, "HSET " WAITERS " gone x"));
     struct promoter *promoter =
         promoter_create(loop, probe.queue, &(struct promoter_options){.limits = &limits, .timeout_ns = NS_PER_S});
     if (!loop_until(loop, is_not_contended, NULL, TEST_PATIENCE_NS))
         fail_msg("nobody examines the list");
     promoter_destroy(promoter);
-    assert_reply(server, "0", "EXISTS " PLACES);
+    assert_reply(server, "0", "EXISTS " WAITERS);
 }
 
 static bool is_promoted(void *context)
@@ -223,7 +223,7 @@ TEST(test_what_is_due_soon_is_looked_for)
 
 #define SEATS "seats:seat"
 
-static void park_for_a_place(unsigned slot, const char *jid, int64_t near_ns)
+static void park_for_a_seat(unsigned slot, const char *jid, int64_t near_ns)
 {
     claim_new(slot, jid);
     struct waiting_task task = waiting(&probe, slot, jid);
@@ -238,23 +238,23 @@ static void assert_parked(unsigned tasks)
 }
 
 /* "a" runs, and "b" is on its way. */
-static void start_with_two_places_taken(void)
+static void start_with_two_seats_taken(void)
 {
     start("a");
     claim_new(0, "a");
-    park_for_a_place(1, "b", NEAR_NS);
+    park_for_a_seat(1, "b", NEAR_NS);
     struct waiting_end end = {.lists = (const char *const[]){SEATS}, .list_count = 1, .wakes = 1};
     queue_free(probe.queue, &end);
     queue_probe_claim(&probe, 1, "b");
     age_freed(0);
-    park_for_a_place(2, "c", NEAR_NS);
-    park_for_a_place(2, "d", NEAR_NS);
-    park_for_a_place(2, "e", NEAR_NS);
+    park_for_a_seat(2, "c", NEAR_NS);
+    park_for_a_seat(2, "d", NEAR_NS);
+    park_for_a_seat(2, "e", NEAR_NS);
 }
 
-TEST(test_a_successor_is_claimed_whoever_has_another_place)
+TEST(test_a_successor_is_claimed_whoever_has_another_seat)
 {
-    start_with_two_places_taken();
+    start_with_two_seats_taken();
     struct waiting_successor successor = successor_of("a");
     successor.list = SEATS;
     successor.holder = 0;
@@ -262,7 +262,7 @@ TEST(test_a_successor_is_claimed_whoever_has_another_place)
     assert_string_equal(probe.slots[2].payload, "c");
     assert_parked(2);
     struct waiting_end end = {.lists = (const char *const[]){SEATS}, .list_count = 1, .jid = "a", .is_handed_on = true};
-    assert_int_equal(turn_free(&probe, 0, true, &end), QUEUE_NOTHING); /* the place goes to "c": "d" stays */
+    assert_int_equal(turn_free(&probe, 0, true, &end), QUEUE_NOTHING); /* the seat goes to "c": "d" stays */
     assert_parked(2);
     queue_free(probe.queue, &(struct waiting_end){.lists = end.lists, .list_count = 1, .is_handed_on = true});
     successor.holder = 2;
@@ -275,15 +275,15 @@ TEST(test_a_successor_is_claimed_whoever_has_another_place)
     end.jid = "b";
     assert_int_equal(turn_free(&probe, 1, false, &end), QUEUE_NOTHING);
     assert_parked(0);
-    assert_reply(server, "e", "LINDEX queue:a -1"); /* the place of "b" goes to nobody: one is woken for it */
+    assert_reply(server, "e", "LINDEX queue:a -1"); /* the seat of "b" goes to nobody: one is woken for it */
 }
 
-/* Whoever comes back by time was woken by nobody: there may be more than one free place. */
+/* Whoever comes back by time was woken by nobody: there may be more than one free seat. */
 TEST(test_each_that_comes_back_by_time_lets_the_next_look)
 {
     static const struct envelope_limits limits = {.size = 1 << 20, .depth = 64, .keys = 1000};
     static const char text[] =
-        "{\"class\":\"Work\",\"args\":[],\"queue\":\"a\",\"jid\":\"%s\",\"hf_line\":\"" SEATS "\"}";
+        "{\"class\":\"Work\",\"args\":[],\"queue\":\"a\",\"jid\":\"%s\",\"hf_list\":\"" SEATS "\"}";
     start("a");
     for (unsigned i = 0; i < 3; i++) {
         char jid[4], task[160];
@@ -302,35 +302,35 @@ TEST(test_each_that_comes_back_by_time_lets_the_next_look)
     promoter_destroy(promoter);
 }
 
-static void promote_for_a_place(const char *jid)
+static void promote_for_a_seat(const char *jid)
 {
     assert_reply(server, "1",
-                 "EVALSHA %s 4 schedule queues dead queue:a 100 100 %s %s a hf:2:waiting: hf:2:places: 1 %s " SEATS,
+                 "EVALSHA %s 4 schedule queues dead queue:a 100 100 %s %s a hf:2:waiting: hf:2:waiters: 1 %s " SEATS,
                  queue_script_promote.sha1, jid, jid, jid);
     queue_probe_claim(&probe, 0, jid);
 }
 
 /* Else two tasks send each other back and forth. */
-TEST(test_who_finds_no_place_ends_the_looking)
+TEST(test_who_finds_no_seat_ends_the_looking)
 {
     start("a");
-    park_for_a_place(0, "c", 0);
-    park_for_a_place(0, "d", NEAR_NS);
-    promote_for_a_place("c");
+    park_for_a_seat(0, "c", 0);
+    park_for_a_seat(0, "d", NEAR_NS);
+    promote_for_a_seat("c");
     assert_true(due_in("d") < 1);
     struct waiting_task task = waiting(&probe, 0, "c");
     task.list = SEATS;
     assert_int_equal(park_as(&probe, 0, &task, "c"), QUEUE_NOTHING);
-    promote_for_a_place("d");
+    promote_for_a_seat("d");
     assert_true(due_in("c") > 300);
 }
 
-/* A place that stayed locked for a while is free since it was due, and another one is now. */
+/* A seat that stayed locked for a while is free since it was due, and another one is now. */
 TEST(test_who_is_woken_when_due_already_lets_the_next_look)
 {
     start("a");
-    park_for_a_place(0, "c", 0);
-    park_for_a_place(0, "d", NEAR_NS);
+    park_for_a_seat(0, "c", 0);
+    park_for_a_seat(0, "d", NEAR_NS);
     struct waiting_end end = {.lists = (const char *const[]){SEATS}, .list_count = 1, .wakes = 1};
     queue_free(probe.queue, &end);
     wait_tasks("queue:a c\nschedule d");
@@ -340,7 +340,7 @@ TEST(test_who_is_woken_when_due_already_lets_the_next_look)
 /* Other tasks run all the time. */
 TEST(test_the_oldest_looks_now_and_then_though_others_are_out)
 {
-    start_with_two_places_taken();
+    start_with_two_seats_taken();
     assert_true(due_in("c") > 300);
     free(redis_server_command(server, "ZADD hf:2:contended XX 1 " SEATS));
     look_once();
@@ -356,7 +356,7 @@ static bool is_claimable(void *context)
     return queue_probe_number(server, "LLEN queue:a") == 1;
 }
 
-TEST(test_a_task_whose_process_died_keeps_its_place)
+TEST(test_a_task_whose_process_died_keeps_its_position)
 {
     static const struct queue_options leased = {.lease_ns = 300 * NS_PER_MS};
     struct waiting_end end = end_of(NULL);
@@ -403,7 +403,7 @@ TEST(test_no_two_have_one_time)
                             "for i = 1, 50 do list.park('j' .. i, 2000000000000000, 't' .. i, 'a') end\n"
                             "return redis.call('ZCOUNT', 'schedule', '2000000000', '2000000000.000049')");
     free(redis_server_command(server, "ZADD schedule 2000000000.000003 foreign"));
-    assert_reply(server, "50", "EVAL \"%s\" 2 " ORDER " " PLACES, script);
+    assert_reply(server, "50", "EVAL \"%s\" 2 " ORDER " " WAITERS, script);
     assert_reply(server, "foreign", "ZRANGEBYSCORE schedule 2000000000.000003 2000000000.000003");
     assert_reply(server, "1", "ZCOUNT schedule 2000000000.000050 2000000000.000050");
     free(script);

@@ -105,8 +105,8 @@ static void leftovers_take(struct leftovers *leftovers, struct deletion *deletio
         const char *digest = task_view_text(&deletion->view, "hf_unique");
         if (digest != NULL && strlen(digest) <= DIGEST_MAX)
             leftover_add(leftovers->uniques, &leftovers->unique_count, digest, envelope->jid);
-        if (deletion->view.is_task && envelope->line[0] != '\0' && envelope->jid[0] != '\0')
-            leftover_add(leftovers->waits, &leftovers->wait_count, envelope->line, envelope->jid);
+        if (deletion->view.is_task && envelope->list[0] != '\0' && envelope->jid[0] != '\0')
+            leftover_add(leftovers->waits, &leftovers->wait_count, envelope->list, envelope->jid);
     }
 }
 

@@ -203,7 +203,7 @@ static void record_take(struct task_why *why, const struct task_entry *entry)
     facts->unserved_at = envelope->unserved_at;
     facts->locks = envelope->resource_count > 0 || envelope->parked_at.us != 0;
     if (entry->place != TASK_IN_RETRY && entry->place != TASK_IN_DEAD)
-        line_take(facts, envelope->line);
+        line_take(facts, envelope->list);
     if (facts->line == TASK_LINE_NONE && (entry->place == TASK_IN_CLAIMS || entry->place == TASK_IN_QUEUE))
         needs_take(why);
 }
@@ -214,7 +214,7 @@ static void queue_read(struct task_why *why, const struct task_entry *entry)
 {
     struct task_facts *facts = &why->facts;
     struct console *console = why->console;
-    const char *list = facts->line != TASK_LINE_NONE ? why->view.envelope.line : "";
+    const char *list = facts->line != TASK_LINE_NONE ? why->view.envelope.list : "";
     char field[32];
     node_client_begin(console->client);
     node_client_ask(console->client, "LLEN", console_key(console, console->keys.queue_prefix, facts->queue), NULL);
@@ -255,7 +255,7 @@ static void line_read(struct task_why *why)
     size_t looked = facts->ahead < PLACES_LOOKED_AT ? (size_t)facts->ahead : PLACES_LOOKED_AT;
     if (!facts->is_in_line || looked == 0)
         return;
-    lock_waiters_read(&waiters, why->console, why->view.envelope.line, looked);
+    lock_waiters_read(&waiters, why->console, why->view.envelope.list, looked);
     for (size_t i = 0; i < waiters.count; i++) {
         bool is_holder = facts->lock.jid != NULL && strcmp(waiters.items[i].jid, facts->lock.jid) == 0;
         bool waits = waiters.items[i].state == LOCK_WAITER_PARKED || waiters.items[i].state == LOCK_WAITER_ON_WAY;

@@ -72,8 +72,8 @@ static void names_take(struct operation *operation, struct batch *batch, struct 
     if (!operation->view.is_task)
         return;
     item->jid = batch->texts[batch->count][TEXT_JID] = memory_text(envelope->jid);
-    if (envelope->line[0] != '\0' && envelope->jid[0] != '\0')
-        item->line = batch->texts[batch->count][TEXT_LINE] = memory_text(envelope->line);
+    if (envelope->list[0] != '\0' && envelope->jid[0] != '\0')
+        item->list = batch->texts[batch->count][TEXT_LINE] = memory_text(envelope->list);
     if (envelope->unserved_at.us != 0)
         batch->texts[batch->count][TEXT_UNSERVED] = memory_text(envelope->class_name);
 }

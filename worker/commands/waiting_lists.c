@@ -83,7 +83,7 @@ static void places_read(struct lock_waiters *waiters, size_t from, size_t to, st
     struct buffer *request = node_client_compose(console->client);
     redis_request_begin(request, 2 + to - from);
     redis_request_text(request, "HMGET");
-    redis_request_text(request, console_key(console, console->keys.places_prefix, list));
+    redis_request_text(request, console_key(console, console->keys.waiters_prefix, list));
     for (size_t i = from; i < to; i++)
         redis_request_text(request, waiters->items[i].jid);
     console_run(console);
@@ -267,7 +267,7 @@ static void parked_count(struct waiting_list *lists, size_t count, struct consol
     node_client_begin(console->client);
     for (size_t i = 0; i < count; i++) {
         size_t total = jids[i]->kind == REDIS_ARRAY ? jids[i]->count : 0;
-        struct buffer *request = request_begin(console, 3 + total, "HMGET", console->keys.places_prefix, &lists[i]);
+        struct buffer *request = request_begin(console, 3 + total, "HMGET", console->keys.waiters_prefix, &lists[i]);
         for (size_t j = 0; j < total; j++)
             redis_request_bytes(request, jids[i]->elements[j].bytes, jids[i]->elements[j].length);
         redis_request_text(request, ""); /* nobody's place: a request that names none is an error */

@@ -11,7 +11,7 @@
 --
 -- KEYS: schedule, retry, paused, processes, `contended`, then the queues.
 -- ARGV: seconds from the first moment to now, and from now to the second; the prefixes of the keys of processes,
---       bells, orders and places of waiting lists; then the names of the queues.
+--       bells, orders and waiters of waiting lists; then the names of the queues.
 -- Returns the two numbers.
 local time = redis.call('TIME')
 local now, now_us = tonumber(time[1]), tonumber(time[1]) * 1000000 + tonumber(time[2])
@@ -46,13 +46,13 @@ local function claims(identity)
 end
 
 local function somebody_waits(name)
-    local order, places = ARGV[5] .. name, ARGV[6] .. name
-    local list = waiting_list(order, places, KEYS[1], KEYS[3], now_us)
-    local known = list.works() and redis.call('HGETALL', places) or {}
+    local order, waiters = ARGV[5] .. name, ARGV[6] .. name
+    local list = waiting_list(order, waiters, KEYS[1], KEYS[3], now_us)
+    local known = list.works() and redis.call('HGETALL', waiters) or {}
     for i = 2, #known, 2 do
         local queue = string.match(known[i], '^%d+%.%d+\n%x+\n([^\n]*)\n')
-        local place = queue and runs[queue] and list.has(known[i - 1]) and list.place(known[i - 1])
-        if place and place.task then
+        local waiter = queue and runs[queue] and list.has(known[i - 1]) and list.waiter(known[i - 1])
+        if waiter and waiter.task then
             return true
         end
     end

@@ -10,8 +10,8 @@
 --       their numbers, separated by blanks; a byte a slot, '0', and 1 more if it is to claim, 2 more if its locks go to
 --       a successor (no task is woken), 4 more for each lock; 32 bytes a slot, the id that it holds (16
 --       times '-' = none) and the new one; then, if tasks end that held locks, the prefixes of the keys of queues,
---       orders and places, the groups of their lists (stamps.lua), five digits and a blank each, and a line for each
---       slot, the jid that gives up its place in these lists. Locks that go to a successor have a group that no list
+--       orders and waiters, the groups of their lists (stamps.lua), five digits and a blank each, and a line for each
+--       slot, the jid that leaves these lists. Locks that go to a successor have a group that no list
 --       has. Last, if it matters whether tasks have progress, the prefix of the keys of iteration hashes.
 -- Returns for each slot what it now holds: the new id, followed by queue, newline and payload of the claimed
 -- task; anything else means that the claim is lost. Then, for each list, '1' if its queue is paused, '0' if not ('' =
@@ -101,8 +101,8 @@ if orders < #KEYS then
             local s, order = math.abs(holders[l]), KEYS[orders + l]
             local exists = redis.call('EXISTS', order)
             if exists == 1 and has_moved[s] then
-                local places_key = ARGV[ends + 2] .. sub(order, #ARGV[ends + 1] + 1)
-                local list = waiting_list(order, places_key, KEYS[orders - 1], KEYS[2], now)
+                local waiters_key = ARGV[ends + 2] .. sub(order, #ARGV[ends + 1] + 1)
+                local list = waiting_list(order, waiters_key, KEYS[orders - 1], KEYS[2], now)
                 list.give_up(jids[s])
                 list.wake(1, ARGV[ends], holders[l] < 0)
                 exists = redis.call('EXISTS', order)

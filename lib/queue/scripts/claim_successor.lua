@@ -5,9 +5,9 @@
 -- also settles that task and confirms the holder, which was claimed as a successor itself: from now on its claim
 -- follows the lease, like all others.
 --
--- KEYS: the process, paused, cancels, `schedule`, the list's order, its places, successors.
+-- KEYS: the process, paused, cancels, `schedule`, the list's order, its waiters, successors.
 -- ARGV: slot, id that it holds ('' = none), new id; slot of the holder, the id that it holds, its jid;
---       jid of the finished task ('' = the slot is empty, and the holder has the lock: it gives up its place in the
+--       jid of the finished task ('' = the slot is empty, and the holder has the lock: it leaves the
 --       list); the set that the holder locks; the prefix of the queues' keys; the list's name; microseconds for which
 --       the claim is kept unless it is confirmed (confirm.lua); how many queues; their names; then classes.
 -- Returns what the slot now holds (as claim.lua does: the new id, followed by queue, newline and task; anything
@@ -47,7 +47,7 @@ if ended ~= '' then
 elseif is_here then
     list.give_up(holder)
 end
--- A holder that does not have the lock yet keeps its place, in case it fails to get it. It blocks nobody there.
+-- A holder that does not have the lock yet stays in the list, in case it fails to get it. It blocks nobody there.
 local first_class = 13 + tonumber(ARGV[12])
 local successor, out = list.oldest(nil, nil, is_here and holder)
 local holds = ARGV[3]

@@ -7,8 +7,8 @@
 --  * Waiting lists whose examination is due. The task that was to wake the oldest may have died or been deleted. So the
 --    oldest becomes due now if it would sleep for long and none before it is on its way.
 --  * Claims as successors that were neither confirmed nor renewed in time. Their process hangs, is cut off or died, and
---    their lock is over or soon will be. Each task goes to the head of its queue and keeps its place in its list; the
---    process that claims it asks for the lock. The slot gets a new id, so a late call of its process finds nothing.
+--    their lock is over or soon will be. Each task goes to the head of its queue and keeps its position in its list;
+--    the process that claims it asks for the lock. The slot gets a new id, so a late call of its process finds nothing.
 --  * Bells that their processes do not empty. No process has begun those tasks. They go back to the head of their
 --    queue, and a process that is only slow finds its bell empty. A process that was recovered while it hung may still
 --    get a task into its bell before it dies. A call asks 64 processes, those whose leases end first.
@@ -18,7 +18,7 @@
 -- KEYS: the sorted set; to examine lists also `contended` and paused; to learn of the other set also that set; to
 --       bring back what processes keep also the processes and successors.
 -- ARGV: how many entries to skip, how many to return at most, how many bytes at most (at least one entry is returned);
---       the prefixes of the orders and the places of waiting lists, of the keys of queues and of processes; to empty
+--       the prefixes of the orders and the waiters of waiting lists, of the keys of queues and of processes; to empty
 --       bells also their prefix.
 -- Returns a number and the page's entries. The number is the sum of 1 if more are due behind the page, and 2 if the
 -- other set has due entries.
@@ -35,15 +35,15 @@ local function each(key, score_max, most, act)
 end
 
 local function examine(name)
-    local order, places = ARGV[4] .. name, ARGV[5] .. name
+    local order, waiters = ARGV[4] .. name, ARGV[5] .. name
     redis.call('ZREM', KEYS[2], name)
     if redis.pcall('ZCARD', order) == 0 then
-        if type(redis.pcall('HLEN', places)) == 'number' then
-            redis.call('DEL', places)
+        if type(redis.pcall('HLEN', waiters)) == 'number' then
+            redis.call('DEL', waiters)
         end
         return
     end
-    local list = waiting_list(order, places, KEYS[1], KEYS[3], now_us)
+    local list = waiting_list(order, waiters, KEYS[1], KEYS[3], now_us)
     if not list.works() then
         return
     end
@@ -66,10 +66,10 @@ local function bring_back(entry)
     redis.call('HSET', successor.process, successor.slot, string.sub(redis.sha1hex(successor.id), 1, 16))
     redis.call('RPUSH', queue, string.sub(claim, line + 1))
     local list = waiting_list(ARGV[4] .. successor.list, ARGV[5] .. successor.list, KEYS[1], KEYS[3], now_us)
-    local place = list.works() and list.has(successor.jid) and list.place(successor.jid)
-    local claimed_at = place and not place.task and tonumber(place.due)
+    local waiter = list.works() and list.has(successor.jid) and list.waiter(successor.jid)
+    local claimed_at = waiter and not waiter.task and tonumber(waiter.due)
     if claimed_at then
-        list.note_out(place)
+        list.note_out(waiter)
     end
     list.pass(successor.holder, ARGV[6], claimed_at) -- it follows the lease, and no task waits for that
 end

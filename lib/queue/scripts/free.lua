@@ -3,11 +3,11 @@
 -- Wakes the oldest task of each freed list. If the lists will be free only later, the oldest becomes due at that time.
 -- The script stamps that as well, so a task that was refused before, with a later time, asks again instead of sleeping.
 -- A repetition stamps again, which costs one more look, and wakes none while the first is on its way.
--- A parked task keeps its place, even when a process reports its end: that process hung for longer than the lease, and
--- the recovered task waits again for another process. Without its place no task would wake it.
+-- A parked task stays in its list, even when a process reports its end: that process hung for longer than the lease,
+-- and the recovered task waits again for another process. Outside of the list no task would wake it.
 --
--- KEYS: `schedule`, paused, when lists were freed, then for each list its order and its places.
--- ARGV: prefix of the queues' keys, jid whose places are given up ('' = none), '1' if the lock goes to a successor,
+-- KEYS: `schedule`, paused, when lists were freed, then for each list its order and its waiters.
+-- ARGV: prefix of the queues' keys, jid that leaves these lists ('' = none), '1' if the lock goes to a successor,
 --       how many to wake, microseconds until it is free, then for each list its group (stamps.lua).
 -- Returns 1, or 2 if a task is due when the lists will be free.
 local jid, is_handed_on, count, delay = ARGV[2], ARGV[3] == '1', tonumber(ARGV[4]), tonumber(ARGV[5])
@@ -24,9 +24,9 @@ for i = 4, #KEYS, 2 do
         stamps_set(KEYS[3], {ARGV[4 + i / 2], string.format('%.0f', now)})
     end
     if not is_handed_on and delay > 0 then
-        local place = list.oldest(list.may_go)
-        if place then
-            list.move(place, now + delay)
+        local waiter = list.oldest(list.may_go)
+        if waiter then
+            list.move(waiter, now + delay)
             answer = 2
         end
     else

@@ -9,7 +9,7 @@
 -- ARGV: verb (retry, bury, delete), kind of that key (set, list, claims), the process whose claims these are and
 --       whose lease must have ended ('' = no lease is checked), the longest age in seconds and the greatest number
 --       of entries of `dead`, how far into a list an entry is looked for, prefixes of the queues' keys, of the orders
---       and of the places of waiting lists, then for each entry: what stands there, what goes to the target, the
+--       and of the waiters of waiting lists, then for each entry: what stands there, what goes to the target, the
 --       queue's name (retry) or the jid that holds the unique key, the field (claims), its jid, and the waiting list
 --       that it names ('' = none).
 -- Returns a number for each entry: 1 done, 0 the entry as seen is no longer there, -1 the target's key holds a foreign

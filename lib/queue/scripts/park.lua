@@ -1,6 +1,6 @@
 -- include: waiting_list.lua
 -- Ends a claim by parking its task: in `schedule`, so that any scheduler brings it back, and in the waiting list of
--- what it waits for, where it keeps the place that it has.
+-- what it waits for, where it keeps the position that it has.
 --
 -- The claim's id changes with every answer, even if it keeps the task, so that a late copy of this call finds
 -- another id and cannot park a task that runs meanwhile.
@@ -10,8 +10,9 @@
 -- and now, or shortly before, when the release had not reached the lock nodes. Then it has to try again, or is due
 -- soon.
 --
--- KEYS: the process, `schedule`, the list's order, its places, when lists were freed, `contended`, paused; then of each
---       other list in which it may have a place its order and its places: there the next is woken instead of it.
+-- KEYS: the process, `schedule`, the list's order, its waiters, when lists were freed, `contended`, paused; then of
+-- each
+--       other list in which it may wait its order and its waiters: there the next is woken instead of it.
 -- ARGV: slot, id that it holds, new id; the list's name; jid, queue, class, set; the node's time of the claim
 --       that was refused, in microseconds; microseconds to the next look of the oldest, of all others, and where the
 --       lock may be free any moment; the most that may wait (0 = any number); '1' if the task may try again at once;
@@ -60,9 +61,9 @@ if is_first then
     local again = released > now and math.max(soon, now - freed) or soon
     delay = (is_doubtful or seen < released) and again or near
 end
-local own = works and is_known and list.place(jid)
+local own = works and is_known and list.waiter(jid)
 if not works or (own and own.task) then
-    -- Nothing wakes a task without a place: it has none, or another task of the same jid has it.
+    -- Nothing wakes a task that is not in the list: it was never there, or another task of the same jid is.
     delay = math.min(delay, near)
     entry_add(KEYS[2], string.format('%.6f', (now + delay) / 1000000), task)
 else

@@ -6,8 +6,8 @@
 -- KEYS: the sorted set, `queues`, `dead`, then one list an entry.
 -- ARGV: the longest age in seconds and the greatest number of entries of `dead`, then for each entry its text, the
 --       text to push, the queue's name ('' = not a task: bury the text); then, if some of them wait for locks, the
---       prefixes of the orders and the places of waiting lists, and for each of those its number among the entries, its
---       jid and the waiting list that it names.
+--       prefixes of the orders and the waiters of waiting lists, and for each of those its number among the entries,
+--       its jid and the waiting list that it names.
 -- Returns the number of entries that were moved.
 local time = redis.call('TIME')
 local now = tonumber(time[1]) + tonumber(time[2]) / 1000000
@@ -20,11 +20,11 @@ end
 local function take(number, text)
     local at = waits[number]
     if at then
-        local order, places = ARGV[waits_at] .. ARGV[at + 2], ARGV[waits_at + 1] .. ARGV[at + 2]
-        local list = waiting_list(order, places, KEYS[1], '', tonumber(time[1]) * 1000000 + tonumber(time[2]))
-        local place = list.works() and list.has(ARGV[at + 1]) and list.place(ARGV[at + 1])
-        if place and place.task == text then
-            list.take(place)
+        local order, waiters = ARGV[waits_at] .. ARGV[at + 2], ARGV[waits_at + 1] .. ARGV[at + 2]
+        local list = waiting_list(order, waiters, KEYS[1], '', tonumber(time[1]) * 1000000 + tonumber(time[2]))
+        local waiter = list.works() and list.has(ARGV[at + 1]) and list.waiter(ARGV[at + 1])
+        if waiter and waiter.task == text then
+            list.take(waiter)
             list.let_next_look(ARGV[at + 1])
             return
         end

@@ -2,7 +2,7 @@
 -- waited before, has to be parked instead.
 --
 -- KEYS: the process, the unique key ('' = none), cancels, the task's iteration hash, from whom it was recovered, then
---       the orders of all lists in which it may have a place.
+--       the orders of all lists in which it may wait.
 -- ARGV: slot, id that it holds, new id, jid, '1' if it was cancelled, else '0'.
 -- Returns 1 if ended, 2 if it has to be parked: then the slot keeps it under the new id (also for a repetition);
 -- 0 if the claim is lost.

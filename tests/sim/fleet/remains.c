@@ -8,15 +8,15 @@
 
 #include "tests/sim/fleet/fleet.h"
 
-/* The place of a woken task that never came: a sweep of the list, which is named, removes it. */
+/* The waiter that was woken and never came: a sweep of the list, which is named, removes it. */
 static bool is_to_be_swept(const char *name)
 {
-    static const char waiting[] = "hf:2:waiting:", places[] = "hf:2:places:";
+    static const char waiting[] = "hf:2:waiting:", waiters[] = "hf:2:waiters:";
     struct keyspace *space = server_keyspace(fleet.queue->server);
     const struct item *contended = table_find(&space->keys, text_of("hf:2:contended"));
-    const char *list = strncmp(name, waiting, sizeof waiting - 1) == 0 ? name + sizeof waiting - 1
-                       : strncmp(name, places, sizeof places - 1) == 0 ? name + sizeof places - 1
-                                                                       : NULL;
+    const char *list = strncmp(name, waiting, sizeof waiting - 1) == 0   ? name + sizeof waiting - 1
+                       : strncmp(name, waiters, sizeof waiters - 1) == 0 ? name + sizeof waiters - 1
+                                                                         : NULL;
     return list != NULL && contended != NULL && table_find(&contended->value->table, text_of(list)) != NULL;
 }
 
@@ -39,7 +39,7 @@ static bool is_to_be_recovered(const char *name)
     return is_listed;
 }
 
-/* One tick that was pushed when the last worker was about to end, and was given back or put off. (places.c knows of no
+/* One tick that was pushed when the last worker was about to end, and was given back or put off. (waiters.c knows of no
  * other task that is left.) */
 static bool is_late_tick(const struct item *key)
 {
