@@ -153,6 +153,22 @@ TEST(waiting_ends_when_the_result_is_there)
     assert_ends(&program, 0, "\"done\"\n", "");
 }
 
+/* No look of a wait is told, but for what ends it: once. */
+TEST(waiting_ends_when_the_result_is_no_text)
+{
+    given("SADD queues q");
+    given("LPUSH queue:q " TASK("j1", ""));
+    struct program program = waiting_start("--wait");
+    await_looks(3);
+    given("LPUSH hf:2:result:j1 x");
+    struct program_result ended = program_wait(&program);
+    const char *told = strstr(ended.error, "holdfast result: the node refused: WRONGTYPE");
+    assert_non_null(told);
+    assert_lacks(told + 1, "holdfast result: ");
+    assert_int_equal(ended.exit_code, 1);
+    program_result_free(&ended);
+}
+
 TEST(waiting_ends_when_the_task_is_dead)
 {
     given("SADD queues q");

@@ -87,7 +87,10 @@ bool console_asks_less(struct console *console, size_t *limit)
 
 int console_refuse(struct console *console, size_t index)
 {
-    if (console->code == EXIT_CODE_OK)
+    if (console->code != EXIT_CODE_OK)
+        return console->code;
+    console->code = EXIT_CODE_FAILURE;
+    if (!console->is_silent)
         console->code = (int)node_client_complain_reply(console->client, index, console->command->name);
     return console->code;
 }

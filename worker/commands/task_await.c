@@ -33,6 +33,7 @@ struct waiting {
     struct task_search search;
     struct buffer record;
     bool is_there;
+    bool is_told; /* what failed */
     enum standing standing;
     struct task_why why;
 };
@@ -46,8 +47,11 @@ static int result_look(struct waiting *waiting)
         console_ask(console, "GET", console_key(console, console->keys.result_prefix, waiting->await->jid), NULL);
     if (reply->kind == REDIS_NIL)
         return console->code;
-    if (reply->kind != REDIS_STRING)
+    if (reply->kind != REDIS_STRING) {
+        console->is_silent = false;
+        waiting->is_told = true;
         return console_refuse(console, 0);
+    }
     buffer_append(&waiting->record, reply->bytes, reply->length);
     waiting->is_there = true;
     return EXIT_CODE_OK;
@@ -101,7 +105,8 @@ static int failed(struct waiting *waiting, int code)
     waiting->console->is_silent = false;
     if (node_client_ended(waiting->console->client) == NODE_CLIENT_INTERRUPTED)
         return interrupted(waiting);
-    node_client_complain(waiting->console->client, waiting->console->command->name);
+    if (!waiting->is_told)
+        node_client_complain(waiting->console->client, waiting->console->command->name);
     return code;
 }
 
@@ -243,7 +248,7 @@ int task_await(const struct task_await *await)
     task_search_everywhere(&waiting.search);
     console->is_silent = await->was_pushed; /* who has just pushed it did not ask how far was looked */
     int code = look(&waiting);
-    if (code != EXIT_CODE_OK && console->is_silent)
+    if (code != EXIT_CODE_OK && await->was_pushed)
         code = failed(&waiting, code);
     console->is_silent = false;
     if (code == EXIT_CODE_OK && await->waits)
