@@ -56,7 +56,7 @@ TEST(locks_have_a_group_and_a_prefix)
 {
     assert_words(CLASS("") "lock = { prefix = \"p:\"; };\n", "0123", "locks", "in lock group 0123 below \"p:\"");
     assert_words(ALONE, "0123", "locks", "on the single lock node 0123 below \"\"");
-    assert_words(ALONE, "", "locks", "on a single lock node without an id below \"\"");
+    assert_words(ALONE, "", "locks", "on a single lock node that nobody has used yet (it has no id) below \"\"");
     assert_words(ALONE, NULL, "locks", NULL);
     assert_words(CLASS(""), NULL, "locks", NULL);
 }

@@ -70,7 +70,7 @@ static void locks_write(const struct config *config, const char *group, struct b
     if (group[0] != '\0')
         buffer_format(&words, config->lock_node_count > 1 ? "in lock group %s" : "on the single lock node %s", group);
     else
-        buffer_append_text(&words, "on a single lock node without an id");
+        buffer_append_text(&words, "on a single lock node that nobody has used yet (it has no id)");
     buffer_append_text(&words, " below ");
     envelope_append_string(&words, config->lock.prefix, strlen(config->lock.prefix));
     buffer_format(&rest, "lease %lld ms", (long long)(config->worker.lease_ns / NS_PER_MS));
