@@ -445,6 +445,15 @@ TEST(a_cancelled_task_is_marked_and_everybody_is_called)
     admin("cancel", "j2", "j3", "--scan-limit=1"); /* not all was looked at */
     assert_int_equal(result.exit_code, 0);
     assert_contains(result.error, "looked through 1 entries of queue q");
+    given("ZADD dead 1000 '{\"class\":\"a\",\"args\":[],\"jid\":\"late\"}'");
+    given("ZADD dead 1000 '{\"class\":\"a\",\"args\":[],\"jid\":\"j1\"}'"); /* an earlier one of that jid */
+    admin("cancel", "late", "j1", "--json");
+    assert_int_equal(result.exit_code, 1);
+    assert_contains(result.error, "late is dead, so there is nothing to cancel; if it is retried within a day, it does "
+                                  "not start. `holdfast tasks delete late --place dead` takes it away");
+    assert_lacks(result.error, "j1");
+    assert_string_equal(result.out, "{\"cancelled\":[\"j1\"],\"unknown\":[\"late\"],\"processes_called\":2}\n");
+    assert_reply(server, "1", "EXISTS it-late");
     admin("cancel", "not\ta jid");
     assert_int_equal(result.exit_code, 2);
     admin("cancel");

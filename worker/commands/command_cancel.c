@@ -50,9 +50,9 @@ struct cancel_command {
     int64_t scan_limit;
     char **jids;
     size_t count;
-    bool seen[JIDS_MAX];
-    struct wall_time ended_at[JIDS_MAX]; /* before it was cancelled; 0 = not known */
-    bool was_cut;                        /* not everything was looked at */
+    bool seen[JIDS_MAX], is_dead[JIDS_MAX]; /* and nowhere else */
+    struct wall_time ended_at[JIDS_MAX];    /* before it was cancelled; 0 = not known */
+    bool was_cut;                           /* not everything was looked at */
 };
 
 /* One that has ended meanwhile is seen by what it left. */
@@ -74,6 +74,25 @@ static void records_read(struct cancel_command *cancel)
     }
 }
 
+/* None of them is where it could run. */
+static int dead_look(struct cancel_command *cancel)
+{
+    bool found[JIDS_MAX];
+    memcpy(found, cancel->seen, sizeof found);
+    struct task_search search = {.console = &cancel->console,
+                                 .scan_limit = cancel->scan_limit,
+                                 .jids = cancel->jids,
+                                 .seen = found,
+                                 .jid_count = cancel->count};
+    task_search_in(&search, TASK_IN_DEAD);
+    int code = task_search_run(&search, "");
+    cancel->was_cut = cancel->was_cut || search.was_cut;
+    for (size_t i = 0; i < cancel->count; i++)
+        cancel->is_dead[i] = found[i] && !cancel->seen[i];
+    task_search_end(&search);
+    return code;
+}
+
 static bool all_are_seen(const struct cancel_command *cancel)
 {
     bool all = true;
@@ -90,7 +109,7 @@ static int look(struct cancel_command *cancel)
                                  .jids = cancel->jids,
                                  .seen = cancel->seen,
                                  .jid_count = cancel->count};
-    task_search_everywhere(&search);
+    task_search_alive(&search);
     int code = EXIT_CODE_OK;
     for (int looks = 0; looks < 2 && code == EXIT_CODE_OK && !cancel->was_cut && !all_are_seen(cancel); looks++) {
         code = task_search_run(&search, "");
@@ -99,7 +118,7 @@ static int look(struct cancel_command *cancel)
             records_read(cancel);
     }
     task_search_end(&search);
-    return cancel->console.code;
+    return cancel->console.code != EXIT_CODE_OK || all_are_seen(cancel) ? cancel->console.code : dead_look(cancel);
 }
 
 /* --- the command -------------------------------------------------------------------------------------------------- */
@@ -108,7 +127,12 @@ static void missing_tell(struct cancel_command *cancel, size_t index)
 {
     char quoted[LOG_QUOTE_MAX], human[HUMAN_TEXT_MAX];
     const char *jid = log_quote(cancel->jids[index], quoted);
-    if (cancel->ended_at[index].us != 0)
+    if (cancel->is_dead[index])
+        console_complain(&cancel->console,
+                         "%s is dead, so there is nothing to cancel; if it is retried within a day, it does not start. "
+                         "`holdfast tasks delete %s --place dead` takes it away",
+                         jid, jid);
+    else if (cancel->ended_at[index].us != 0)
         console_complain(&cancel->console, "%s had ended before, at %s", jid,
                          human_date(cancel->ended_at[index], human));
     else
@@ -126,7 +150,8 @@ static int tell(struct cancel_command *cancel, long long called)
     size_t found_count = 0, unknown_count = 0;
     struct printer out = printer_begin(console->as_json, console->now, &(struct buffer){0});
     for (size_t i = 0; i < cancel->count; i++) {
-        bool is_known = cancel->seen[i] || (cancel->was_cut && cancel->ended_at[i].us == 0);
+        bool has_ended = cancel->is_dead[i] || cancel->ended_at[i].us != 0;
+        bool is_known = cancel->seen[i] || (cancel->was_cut && !has_ended);
         if (is_known)
             printer_line(&out, "%s is to be cancelled", log_quote(cancel->jids[i], quoted));
         else
@@ -187,12 +212,15 @@ const struct command command_cancel = {
         "would be within a day; it ends as cancelled. `holdfast result` and `holdfast why` say so for a day. What is\n"
         "in a set can also be taken away with `tasks delete`.\n"
         "\n"
-        "Then it looks where they are. A jid that is nowhere is marked as well, because it may be pushed later.\n"
+        "Then it looks where they are. A jid that is nowhere is marked as well, because it may be pushed later; and "
+        "so\n"
+        "is a dead task, which runs only if it is retried.\n"
         "\n"
-        "Exit codes: 0 all are to be cancelled; 1 some had ended, or are nowhere, or it failed; 2 wrong use; 75 the\n"
+        "Exit codes: 0 all are to be cancelled; 1 some had ended, are dead or nowhere, or it failed; 2 wrong use; 75 "
+        "the\n"
         "queue node could not be reached.\n"
         "\n"
-        "JSON: cancelled and unknown (jids), processes_called.\n",
+        "JSON: cancelled and unknown (jids; those that had ended, are dead, or are nowhere), processes_called.\n",
     .examples = "  holdfast cancel 0123456789abcdef01234567\n",
     .options = options,
     .arguments_max = JIDS_MAX,

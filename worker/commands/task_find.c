@@ -17,11 +17,19 @@ void task_search_in(struct task_search *search, enum task_place place)
 }
 
 /* The most likely places first, the most expensive ones last. */
+static const enum task_place all[] = {TASK_IN_CLAIMS, TASK_IN_RETRY, TASK_IN_SCHEDULE, TASK_IN_DEAD, TASK_IN_QUEUE};
+
 void task_search_everywhere(struct task_search *search)
 {
-    static const enum task_place all[] = {TASK_IN_CLAIMS, TASK_IN_RETRY, TASK_IN_SCHEDULE, TASK_IN_DEAD, TASK_IN_QUEUE};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         task_search_in(search, all[i]);
+}
+
+void task_search_alive(struct task_search *search)
+{
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        if (all[i] != TASK_IN_DEAD)
+            task_search_in(search, all[i]);
 }
 
 size_t task_id_score(const char *id)

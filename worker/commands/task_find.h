@@ -37,6 +37,7 @@ struct task_search {
 
 void task_search_in(struct task_search *search, enum task_place place);
 void task_search_everywhere(struct task_search *search);
+void task_search_alive(struct task_search *search);                         /* in all but TASK_IN_DEAD */
 int task_search_run(struct task_search *search, const char *id) MUST_CHECK; /* an exit code; complains */
 void task_search_end(struct task_search *search);
 
