@@ -55,6 +55,26 @@ TEST(a_member_of_a_cluster_is_named)
     redis_server_destroy(member);
 }
 
+TEST(a_lock_node_is_no_queue_node)
+{
+    free(redis_server_command(server, "SET hf:lock:group x"));
+    push(WORDS("echo"));
+    assert_exit(1);
+    assert_contains(result.error, " is a lock node, and no worker or task was ever there: name the queue node\n");
+    assert_length("default", 0);
+    free(redis_server_command(server, "DEL hf:lock:group"));
+    free(redis_server_command(server, "SET hf:lock:node x"));
+    const char *pause[] = {"pause", "q", "--host", "127.0.0.1", "--port", port, NULL};
+    program_result_free(&result);
+    result = program_run_arguments(pause, -1);
+    assert_exit(1);
+    assert_contains(result.error, " is a lock node, ");
+    free(redis_server_command(server, "SADD queues default")); /* a server for both */
+    push(WORDS("echo"));
+    assert_exit(0);
+    assert_length("default", 1);
+}
+
 /* Whatever it says, it is no Redis server, and --node-timeout ends. */
 TEST(test_a_node_that_says_ok_to_everything)
 {

@@ -40,6 +40,9 @@
 #include "worker/print/human.h"
 #include "worker/print/printer.h"
 
+/* For the look whether the node is for tasks. */
+#define CHECK_PATIENCE_NS (500 * NS_PER_MS)
+
 struct push_command {
     struct console console;
     struct hf_task task;
@@ -667,6 +670,26 @@ static void arguments_try(const struct push_command *command)
     free(name);
 }
 
+/* By a connection of its own; a node that is slow to answer is left to that of the pushes. */
+static int node_check(struct push_command *command)
+{
+    struct console *console = &command->console;
+    int64_t patience_ns = console->origin.node_timeout_ns;
+    if (console->origin.kind != ORIGIN_OPTIONS || command->dry_run)
+        return EXIT_CODE_OK;
+    if (patience_ns == 0 || patience_ns > CHECK_PATIENCE_NS)
+        console->origin.node_timeout_ns = CHECK_PATIENCE_NS;
+    console->is_silent = true;
+    bool is_there = console_connect(console, false) == EXIT_CODE_OK;
+    console->is_silent = false;
+    console->has_complained = false;
+    console->origin.node_timeout_ns = patience_ns;
+    int code = is_there ? console_refuse_lock_node(console) : EXIT_CODE_OK;
+    node_client_close(console->client);
+    console->client = NULL;
+    return code;
+}
+
 /* What will be printed about a single task is known from the beginning. */
 static void single_settle(struct push_command *command)
 {
@@ -698,6 +721,8 @@ static int push(struct push_command *command)
     int code = command->single != NULL ? single_check(command) : EXIT_CODE_OK;
     if (code == EXIT_CODE_OK && command->single != NULL)
         arguments_try(command);
+    if (code == EXIT_CODE_OK)
+        code = node_check(command);
     if (code == EXIT_CODE_OK) {
         node_take(command);
         command->address = config_node_address(&command->console.config->queue_node, &address);

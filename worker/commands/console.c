@@ -112,6 +112,24 @@ bool console_time(struct console *console)
     return true;
 }
 
+/* The marker of a lock group, or the id of a single lock node. One server may be for locks and for queues. */
+int console_refuse_lock_node(struct console *console)
+{
+    struct node_client *client = console->client;
+    struct buffer address = {0};
+    if (console->origin.kind != ORIGIN_OPTIONS)
+        return EXIT_CODE_OK;
+    node_client_begin(client);
+    node_client_ask(client, "EXISTS", "hf:lock:group", "hf:lock:node", NULL);
+    node_client_ask(client, "EXISTS", console->keys.queues, console->keys.listed, console->keys.processes, NULL);
+    if (!node_client_run(client) || node_client_integer(client, 0, 0) == 0 || node_client_integer(client, 1, 1) > 0)
+        return EXIT_CODE_OK;
+    int code = console_complain(console, "%s is a lock node, and no worker or task was ever there: name the queue node",
+                                config_node_address(&console->config->queue_node, &address));
+    buffer_fini(&address);
+    return code;
+}
+
 int console_connect(struct console *console, bool changes)
 {
     struct error error = ERROR_NONE;
@@ -128,7 +146,7 @@ int console_connect(struct console *console, bool changes)
         return console_complain(console, "%s", error.text);
     /* The first question pays for the connection; the second one measures the clocks. */
     if (console_time(console) && console_time(console))
-        return EXIT_CODE_OK;
+        return changes ? console_refuse_lock_node(console) : EXIT_CODE_OK;
     if (console->is_silent)
         return EXIT_CODE_TEMPORARY;
     console->has_complained = true;

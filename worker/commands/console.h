@@ -44,6 +44,9 @@ int console_open(struct console *console, const struct command *command, enum or
 /* The two parts of it: the configuration, and the connection. */
 int console_configure(struct console *console, const struct command *command, enum origin_needs needs);
 int console_connect(struct console *console, bool changes);
+/* Refuses a node that options name, and that is a lock node without a trace of a worker or a task: what is put there
+ * never runs. console_connect does it for what changes something. Says nothing of a node that does not answer. */
+int console_refuse_lock_node(struct console *console);
 /* Returns what failed, else `code`. After a complaint it says which configuration the command went by, unless the user
  * named it. */
 int console_close(struct console *console, int code);
