@@ -75,6 +75,8 @@ TEST(the_first_page_tells_of_all_commands)
         snprintf(item, sizeof item, ".TP\n.B holdfast-%s(1)\n", (*command)->name);
         assert_contains(buffer_text(&page), escaped(item, &wanted));
     }
+    assert_contains(buffer_text(&page), ".SH COMMANDS\n.SS Commands to run workers\n.TP\n.B holdfast\\-work(1)\n");
+    assert_contains(buffer_text(&page), ".SS Commands to lock\n.TP\n.B holdfast\\-lock(1)\n");
     assert_contains(buffer_text(&page), ".SH EXIT STATUS\n");
     assert_contains(buffer_text(&page), ".B HOLDFAST_CONFIG\n");
     assert_contains(buffer_text(&page), "/etc/holdfast/holdfast.conf\n");
@@ -90,7 +92,7 @@ static void assert_fits(const char *name, const char *text, size_t width)
     bool is_option = false;
     for (size_t length; *text != '\0'; text += length + (text[length] == '\n')) {
         length = strcspn(text, "\n");
-        is_option = is_option || strncmp(text, "Options:", 8) == 0 || strncmp(text, "Commands:", 9) == 0;
+        is_option = is_option || strncmp(text, "Options:", 8) == 0 || strncmp(text, "Commands to", 11) == 0;
         if (strncmp(text, "Examples:", 9) == 0)
             return;
         if (length > width && strncmp(text, "Usage:", 6) != 0 && (is_option || text[0] != ' '))
@@ -174,7 +176,7 @@ TEST(shells_offer_files_and_words_where_they_are_wanted)
     assert_offers(buffer_text(&bash), "    1,plugin) ", "\n", " --directory=:directory ");
     assert_offers(buffer_text(&bash), "    1,plugins) ", "\n", " words='list check ' files=1 ");
     assert_offers(buffer_text(&bash), "    1,push) ", "\n", " words='' files= ");
-    assert_offers(buffer_text(&bash), "    1,help) ", "\n", " words='work push ");
+    assert_offers(buffer_text(&bash), "    1,help) ", "\n", " words='work quiet ");
     assert_offers(buffer_text(&zsh), "    (push)\n", ";;", "]:FILE:_files'");
     assert_offers(buffer_text(&zsh), "    (push)\n", ";;", "how often a failed task is retried (yes\\: 25 times)]");
     assert_offers(buffer_text(&zsh), "    (push)\n", ";;", "--jid='[the task'\\''s id");

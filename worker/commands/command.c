@@ -15,40 +15,61 @@
 #include "worker/servers/server_program.h"
 #include "worker/print/version.h"
 
-/* In the order in which `holdfast --help` shows them. */
+/* By what one wants, in the order in which `holdfast --help` shows them. */
 const struct command *const command_list[] = {
     &command_work,
-    &command_push,
+    &command_quiet,
+    &command_stop,
+    &command_pause,
+    &command_resume,
     &command_periodic,
+    &command_local,
+
+    &command_push,
+    &command_result,
+    &command_cancel,
+
     &command_status,
     &command_why,
     &command_top,
     &command_serve,
-    &command_tasks,
-    &command_result,
-    &command_cancel,
     &command_queues,
-    &command_pause,
-    &command_resume,
-    &command_quiet,
-    &command_stop,
+    &command_report,
+    &command_help,
+
+    &command_doctor,
+    &command_tasks,
+    &command_nodes,
+
     &command_lock,
-    &command_contention,
     &command_who,
     &command_unlock,
-    &command_local,
-    &command_nodes,
-    &command_doctor,
-    &command_dry_run,
-    &command_report,
+    &command_contention,
+
     &command_check,
     &command_config,
     &command_plugins,
     &command_plugin,
     &command_run_handler,
-    &command_help,
+    &command_dry_run,
     NULL,
 };
+
+static const struct {
+    const struct command *first; /* of those up to the next group */
+    const char *want;
+} groups[] = {
+    {&command_work, "run workers"}, {&command_push, "push tasks"}, {&command_status, "look"},
+    {&command_doctor, "repair"},    {&command_lock, "lock"},       {&command_check, "rehearse"},
+};
+
+const char *command_group_begins(const struct command *command)
+{
+    for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++)
+        if (groups[i].first == command)
+            return groups[i].want;
+    return NULL;
+}
 
 static void buffer_write(struct buffer *text, FILE *to)
 {

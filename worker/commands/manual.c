@@ -198,8 +198,10 @@ static void program_print(size_t width, struct buffer *out)
 {
     buffer_append_text(out, "Usage: holdfast COMMAND [OPTIONS]\n       holdfast --help | --version\n\n");
     text_print(what_it_is, width, out);
-    buffer_append_text(out, "\nCommands:\n");
     for (const struct command *const *command = command_list; *command != NULL; command++) {
+        const char *group = command_group_begins(*command);
+        if (group != NULL)
+            buffer_format(out, "\nCommands to %s:\n", group);
         buffer_format(out, "  %s", (*command)->name);
         help_print(2 + strlen((*command)->name), 14, (*command)->summary, width, out);
     }
@@ -272,6 +274,11 @@ static void program_page(struct buffer *out)
     roff_text(what_it_is, out);
     roff_headline("COMMANDS", out);
     for (const struct command *const *command = command_list; *command != NULL; command++) {
+        const char *group = command_group_begins(*command);
+        if (group != NULL) {
+            snprintf(text, sizeof text, "Commands to %s", group);
+            roff_subheadline(text, out);
+        }
         snprintf(text, sizeof text, "holdfast-%s(1)", (*command)->name);
         roff_item(text, (*command)->summary, out);
     }
