@@ -103,7 +103,7 @@ static void healing_waits(struct healing *healing, struct instant until)
         healing->all_vote = until;
 }
 
-/* Afterwards the contested places are given anew, to nodes that have no vote before a quarantine is over. */
+/* Afterwards the contested numbers are given anew, to nodes that have no vote before a quarantine is over. */
 static void changes_meet(struct healing *healing, const struct membership_step *step)
 {
     struct instant settled = instant_after(instant_now(), change_left_ns(&healing->members, step));
@@ -127,7 +127,7 @@ static void members_update(struct healing *healing)
     nodes_tell(healing->nodes, "%s", step.reason);
 }
 
-/* A process that saw a server in its place gives it back, and holders give their locks back. So it gets its time for
+/* A process that saw a server under its number gives it back, and holders give their locks back. So it gets its time for
  * that; and who has no time for all of it begins nothing. */
 static bool others_may_know(struct healing *healing, unsigned index, const struct marker *group)
 {
@@ -143,7 +143,7 @@ static bool others_may_know(struct healing *healing, unsigned index, const struc
     return true;
 }
 
-/* Gives a place to a node that has lost its marker, or whose marker names a place that it no longer has. */
+/* Gives a number to a node that has lost its marker, or whose marker names a number that it no longer has. */
 static void node_readmit(struct healing *healing, unsigned index)
 {
     struct redlock_nodes *nodes = healing->nodes;
@@ -168,9 +168,9 @@ static void node_readmit(struct healing *healing, unsigned index)
     }
 }
 
-static bool wants_place(const struct trust_node *trusted)
+static bool wants_number(const struct trust_node *trusted)
 {
-    return trusted->reason == TRUST_NO_MARKER || trusted->reason == TRUST_NOT_A_PLACE ||
+    return trusted->reason == TRUST_NO_MARKER || trusted->reason == TRUST_NOT_A_MEMBER ||
            trusted->reason == TRUST_OTHER_GENERATION;
 }
 
@@ -179,8 +179,8 @@ static void node_heal(struct healing *healing, unsigned index)
     struct redlock_nodes *nodes = healing->nodes;
     const struct server *server = &nodes->servers[index];
     const struct trust_node *trusted = &nodes->trust.node[index];
-    if (healing->readmission.leaving == (int)index && !wants_place(trusted))
-        healing->is_readmitting = false; /* it has its place: the next node may get one */
+    if (healing->readmission.leaving == (int)index && !wants_number(trusted))
+        healing->is_readmitting = false; /* it has its number: the next node may get one */
     if (!server->is_reached) {
         healing->unreachable++;
         nodes_tell(nodes, "%s: cannot be asked: %s", server->name, server->trouble);
@@ -191,7 +191,7 @@ static void node_heal(struct healing *healing, unsigned index)
         healing_waits(healing, trust_node_until(&nodes->trust, index));
     } else if (healing->is_stuck) {
         return;
-    } else if (wants_place(trusted)) {
+    } else if (wants_number(trusted)) {
         node_readmit(healing, index);
     } else if (trusted->state != TRUST_VOTES) {
         bool waits_for_others = trusted->reason == TRUST_UNRECORDED;
@@ -307,9 +307,9 @@ static bool has_keys(struct redlock_nodes *nodes, struct server *server, const c
 static enum redlock_nodes_end newcomer_check(struct redlock_nodes *nodes)
 {
     struct server *newcomer = &nodes->servers[nodes->count];
-    bool may_have_its_place = newcomer->has_marker;
+    bool may_have_its_number = newcomer->has_marker;
     if (!is_unfit(nodes, newcomer, nodes_same_server(nodes, newcomer)) &&
-        (may_have_its_place || !has_keys(nodes, newcomer, "", "", "only an empty server can take a place")))
+        (may_have_its_number || !has_keys(nodes, newcomer, "", "", "only an empty server can become a member")))
         return REDLOCK_NODES_DONE;
     return newcomer->is_reached || newcomer->is_refused ? REDLOCK_NODES_REFUSED : REDLOCK_NODES_TOO_FEW;
 }
@@ -404,19 +404,19 @@ static enum redlock_nodes_end all_check(struct redlock_nodes *nodes, bool keep_k
 
 static struct marker group_draw(const struct redlock_nodes *nodes, int64_t max_ttl_ms)
 {
-    struct marker group = {.generation = 1, .max_ttl_ms = max_ttl_ms, .place_count = nodes->count};
+    struct marker group = {.generation = 1, .max_ttl_ms = max_ttl_ms, .member_count = nodes->count};
     random_digits(group.group, MARKER_GROUP_DIGITS);
     for (unsigned i = 0; i < nodes->count; i++)
         do
-            random_digits(group.places[i], MARKER_ID_DIGITS);
-        while (marker_place_of(&group, group.places[i]) != (int)i);
+            random_digits(group.members[i], MARKER_ID_DIGITS);
+        while (marker_number_of(&group, group.members[i]) != (int)i);
     return group;
 }
 
 static void text_of(const struct redlock_nodes *nodes, struct marker group, unsigned index, bool keep_keys,
                     char text[MARKER_TEXT_MAX])
 {
-    memcpy(group.self, group.places[index], sizeof group.self);
+    memcpy(group.self, group.members[index], sizeof group.self);
     if (!keep_keys)
         memcpy(group.run, nodes->servers[index].inspection.run_id, sizeof group.run);
     marker_write(&group, text);

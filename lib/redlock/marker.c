@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PLACES_SIZE = MARKER_PLACES_MAX * (MARKER_ID_DIGITS + 1) };
+enum { MEMBERS_SIZE = MARKER_MEMBERS_MAX * (MARKER_ID_DIGITS + 1) };
 
-_Static_assert(PLACES_SIZE + MARKER_GROUP_DIGITS + MARKER_RUN_DIGITS + 100 < MARKER_TEXT_MAX, "every marker fits");
-_Static_assert(MARKER_GROUP_DIGITS == 16 && MARKER_ID_DIGITS == 8 && MARKER_RUN_DIGITS == 40 && PLACES_SIZE == 135,
+_Static_assert(MEMBERS_SIZE + MARKER_GROUP_DIGITS + MARKER_RUN_DIGITS + 100 < MARKER_TEXT_MAX, "every marker fits");
+_Static_assert(MARKER_GROUP_DIGITS == 16 && MARKER_ID_DIGITS == 8 && MARKER_RUN_DIGITS == 40 && MEMBERS_SIZE == 135,
                "the widths in take_apart");
 
 bool marker_is_hex(const char *text, size_t digits)
@@ -23,40 +23,41 @@ static const char *or_dash(const char *digits)
 
 size_t marker_write(const struct marker *marker, char text[MARKER_TEXT_MAX])
 {
-    char places[PLACES_SIZE] = "";
+    char members[MEMBERS_SIZE] = "";
     size_t used = 0;
-    for (unsigned i = 0; i < marker->place_count; i++)
-        used +=
-            (size_t)snprintf(places + used, sizeof places - used, "%s%s", i > 0 ? "," : "", or_dash(marker->places[i]));
-    return (size_t)snprintf(text, MARKER_TEXT_MAX, "%u group=%s generation=%u max_ttl_ms=%lld places=%s self=%s run=%s",
+    for (unsigned i = 0; i < marker->member_count; i++)
+        used += (size_t)snprintf(members + used, sizeof members - used, "%s%s", i > 0 ? "," : "",
+                                 or_dash(marker->members[i]));
+    return (size_t)snprintf(text, MARKER_TEXT_MAX,
+                            "%u group=%s generation=%u max_ttl_ms=%lld members=%s self=%s run=%s",
                             (unsigned)MARKER_SCHEME, marker->group, (unsigned)marker->generation,
-                            (long long)marker->max_ttl_ms, places, marker->self, or_dash(marker->run));
+                            (long long)marker->max_ttl_ms, members, marker->self, or_dash(marker->run));
 }
 
-/* Takes the text apart with patience. "-" stands for a vacant place, and for the run of nobody. */
+/* Takes the text apart with patience. "-" stands for a vacant number, and for the run of nobody. */
 static bool take_apart(struct marker *marker, const char *text)
 {
-    char places[PLACES_SIZE];
+    char members[MEMBERS_SIZE];
     unsigned scheme = 0;
     long long generation = 0, max_ttl_ms = 0;
     if (sscanf(text,
-               "%1u group=%16[0-9a-f] generation=%10lld max_ttl_ms=%10lld places=%134[-,0-9a-f] self=%8[0-9a-f] "
+               "%1u group=%16[0-9a-f] generation=%10lld max_ttl_ms=%10lld members=%134[-,0-9a-f] self=%8[0-9a-f] "
                "run=%40[-0-9a-f]",
-               &scheme, marker->group, &generation, &max_ttl_ms, places, marker->self, marker->run) != 7 ||
+               &scheme, marker->group, &generation, &max_ttl_ms, members, marker->self, marker->run) != 7 ||
         scheme != MARKER_SCHEME || generation < 1 || generation > UINT32_MAX)
         return false;
     marker->generation = (uint32_t)generation;
     marker->max_ttl_ms = max_ttl_ms;
     if (strcmp(marker->run, "-") == 0)
         marker->run[0] = '\0';
-    for (const char *id = places, *end = NULL; id != NULL; id = end != NULL ? end + 1 : NULL) {
+    for (const char *id = members, *end = NULL; id != NULL; id = end != NULL ? end + 1 : NULL) {
         end = strchr(id, ',');
         size_t length = end != NULL ? (size_t)(end - id) : strlen(id);
-        if (marker->place_count == MARKER_PLACES_MAX || length > MARKER_ID_DIGITS)
+        if (marker->member_count == MARKER_MEMBERS_MAX || length > MARKER_ID_DIGITS)
             return false;
-        char *place = marker->places[marker->place_count++];
+        char *member = marker->members[marker->member_count++];
         if (length != 1 || id[0] != '-')
-            memcpy(place, id, length);
+            memcpy(member, id, length);
     }
     return true;
 }
@@ -64,13 +65,13 @@ static bool take_apart(struct marker *marker, const char *text)
 static bool is_sound(const struct marker *marker)
 {
     if (!marker_is_hex(marker->group, MARKER_GROUP_DIGITS) || marker->max_ttl_ms < 1 ||
-        marker->max_ttl_ms > MARKER_TTL_MS_MAX || marker->place_count < 3 || marker->place_count % 2 == 0 ||
-        marker_place_of(marker, marker->self) < 0 ||
+        marker->max_ttl_ms > MARKER_TTL_MS_MAX || marker->member_count < 3 || marker->member_count % 2 == 0 ||
+        marker_number_of(marker, marker->self) < 0 ||
         (marker->run[0] != '\0' && !marker_is_hex(marker->run, MARKER_RUN_DIGITS)))
         return false;
-    for (unsigned i = 0; i < marker->place_count; i++) {
-        const char *id = marker->places[i];
-        if (id[0] != '\0' && (!marker_is_hex(id, MARKER_ID_DIGITS) || marker_place_of(marker, id) != (int)i))
+    for (unsigned i = 0; i < marker->member_count; i++) {
+        const char *id = marker->members[i];
+        if (id[0] != '\0' && (!marker_is_hex(id, MARKER_ID_DIGITS) || marker_number_of(marker, id) != (int)i))
             return false;
     }
     return true;
@@ -91,10 +92,10 @@ bool marker_parse(struct marker *marker, const char *text, size_t length)
 bool marker_same_membership(const struct marker *a, const struct marker *b)
 {
     if (strcmp(a->group, b->group) != 0 || a->generation != b->generation || a->max_ttl_ms != b->max_ttl_ms ||
-        a->place_count != b->place_count)
+        a->member_count != b->member_count)
         return false;
-    for (unsigned i = 0; i < a->place_count; i++)
-        if (strcmp(a->places[i], b->places[i]) != 0)
+    for (unsigned i = 0; i < a->member_count; i++)
+        if (strcmp(a->members[i], b->members[i]) != 0)
             return false;
     return true;
 }
@@ -102,18 +103,18 @@ bool marker_same_membership(const struct marker *a, const struct marker *b)
 bool marker_follows(const struct marker *marker, const struct marker *before)
 {
     uint32_t changed = 0;
-    if (strcmp(marker->group, before->group) != 0 || marker->place_count != before->place_count ||
+    if (strcmp(marker->group, before->group) != 0 || marker->member_count != before->member_count ||
         marker->max_ttl_ms != before->max_ttl_ms)
         return false;
-    for (unsigned place = 0; place < before->place_count; place++)
-        changed += strcmp(marker->places[place], before->places[place]) != 0;
+    for (unsigned number = 0; number < before->member_count; number++)
+        changed += strcmp(marker->members[number], before->members[number]) != 0;
     return marker->generation == before->generation + changed;
 }
 
-int marker_place_of(const struct marker *marker, const char *id)
+int marker_number_of(const struct marker *marker, const char *id)
 {
-    for (unsigned i = 0; i < marker->place_count && id[0] != '\0'; i++)
-        if (strcmp(marker->places[i], id) == 0)
+    for (unsigned i = 0; i < marker->member_count && id[0] != '\0'; i++)
+        if (strcmp(marker->members[i], id) == 0)
             return (int)i;
     return -1;
 }

@@ -1,10 +1,10 @@
 /* The marker: what a lock node says about itself, under the key `hf:lock:group` of its database, without a ttl.
  *
  * A lock group is N nodes that trust each other's memory. A marker names the group, its generation (which counts
- * changes of membership), the longest ttl of any of its locks, the ids of all N places (one may be vacant during a
- * replacement), the place of this node, and the server run that is trusted:
+ * changes of membership), the longest ttl of any of its locks, the ids of all N members (one may be vacant during a
+ * replacement), the id of this node, and the server run that is trusted:
  *
- *     3 group=5f2a90c41b7d3e88 generation=3 max_ttl_ms=60000 places=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=6d0f...
+ *     4 group=5f2a90c41b7d3e88 generation=3 max_ttl_ms=60000 members=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=6d0f...
  *
  * The first digit is the scheme: the meaning of all that clients keep on the node. A client that does not know a scheme
  * finds no marker there and counts no vote, so it never misreads what others keep.
@@ -32,8 +32,8 @@
 #define MARKER_NONE "-" /* what scripts expect where there must be no marker */
 
 enum {
-    MARKER_SCHEME = 3,
-    MARKER_PLACES_MAX = 15,
+    MARKER_SCHEME = 4,
+    MARKER_MEMBERS_MAX = 15,
     MARKER_GROUP_DIGITS = 16,
     MARKER_ID_DIGITS = 8,
     MARKER_RUN_DIGITS = 40,
@@ -45,25 +45,25 @@ struct marker {
     char group[MARKER_GROUP_DIGITS + 1];
     uint32_t generation;
     int64_t max_ttl_ms;
-    unsigned place_count;
-    char places[MARKER_PLACES_MAX][MARKER_ID_DIGITS + 1]; /* "" = vacant */
+    unsigned member_count;
+    char members[MARKER_MEMBERS_MAX][MARKER_ID_DIGITS + 1]; /* "" = vacant */
     char self[MARKER_ID_DIGITS + 1];
     char run[MARKER_RUN_DIGITS + 1]; /* "" = nobody's ("-") */
 };
 
-/* False unless the text is exactly what marker_write makes of a sound marker: our scheme, an odd number of places
+/* False unless the text is exactly what marker_write makes of a sound marker: our scheme, an odd number of members
  * (3 to 15), no id twice, `self` one of them, a generation from 1, a max_ttl from 1 ms to a day, and digits in lower
  * case. */
 bool marker_parse(struct marker *marker, const char *text, size_t length) MUST_CHECK;
 /* Writes the text of a sound marker; returns its length. */
 size_t marker_write(const struct marker *marker, char text[MARKER_TEXT_MAX]);
 
-/* The same membership: group, generation, max_ttl and places; self and run may differ. */
+/* The same membership: group, generation, max_ttl and members; self and run may differ. */
 bool marker_same_membership(const struct marker *a, const struct marker *b);
-/* The same membership, or one with some places changed, each once. */
+/* The same membership, or one with some members changed, each once. */
 bool marker_follows(const struct marker *marker, const struct marker *before);
-/* The place with this id, or -1; "" is no id. */
-int marker_place_of(const struct marker *marker, const char *id);
+/* The number of the member with this id, from 0, or -1; "" is no id. */
+int marker_number_of(const struct marker *marker, const char *id);
 /* Exactly so many lower-case hexadecimal digits: what ids, groups and runs are made of. */
 bool marker_is_hex(const char *text, size_t digits);
 

@@ -47,7 +47,7 @@ static bool newcomer_is_outside(const struct plan *plan)
     return plan->given->newcomer != leaving_node(plan);
 }
 
-/* All configured nodes but the one whose place is given away. */
+/* All configured nodes but the one whose number is given away. */
 static bool stays(const struct plan *plan, unsigned index)
 {
     return (int)index != plan->given->leaving;
@@ -58,15 +58,15 @@ static bool is_of_group(const struct plan *plan, const struct membership_node *n
     return node->is_reached && node->has_marker && strcmp(node->marker.group, plan->group.group) == 0;
 }
 
-/* The place of the group that its marker names, or -1. */
-static int place_of(const struct plan *plan, const struct membership_node *node)
+/* The number of the group that its marker names, or -1. */
+static int number_of(const struct plan *plan, const struct membership_node *node)
 {
-    return is_of_group(plan, node) ? marker_place_of(&plan->group, node->marker.self) : -1;
+    return is_of_group(plan, node) ? marker_number_of(&plan->group, node->marker.self) : -1;
 }
 
 static bool is_member(const struct plan *plan, const struct membership_node *node)
 {
-    return place_of(plan, node) >= 0;
+    return number_of(plan, node) >= 0;
 }
 
 static bool is_up_to_date(const struct plan *plan, const struct membership_node *node)
@@ -74,9 +74,9 @@ static bool is_up_to_date(const struct plan *plan, const struct membership_node 
     return is_member(plan, node) && marker_same_membership(&node->marker, &plan->group);
 }
 
-static bool is_vacant(const struct plan *plan, unsigned place)
+static bool is_vacant(const struct plan *plan, unsigned number)
 {
-    return plan->group.places[place][0] == '\0';
+    return plan->group.members[number][0] == '\0';
 }
 
 /* That of the index in the configuration, or the first; -1 = none. */
@@ -84,9 +84,9 @@ static int vacancy_of(const struct plan *plan)
 {
     if (is_vacant(plan, (unsigned)plan->given->leaving))
         return plan->given->leaving;
-    for (unsigned place = 0; place < plan->group.place_count; place++)
-        if (is_vacant(plan, place))
-            return (int)place;
+    for (unsigned number = 0; number < plan->group.member_count; number++)
+        if (is_vacant(plan, number))
+            return (int)number;
     return -1;
 }
 
@@ -175,26 +175,26 @@ static void newest_find(struct plan *plan)
     }
 }
 
-/* More places differ than generations have passed, and each generation changes one place. */
+/* More numbers differ than generations have passed, and each generation changes one number. */
 static bool cannot_follow(const struct marker *newer, const struct marker *older)
 {
     uint32_t differing = 0;
-    for (unsigned place = 0; place < newer->place_count; place++)
-        differing += strcmp(newer->places[place], older->places[place]) != 0;
+    for (unsigned number = 0; number < newer->member_count; number++)
+        differing += strcmp(newer->members[number], older->members[number]) != 0;
     return differing > newer->generation - older->generation;
 }
 
-/* The places about which others differ from the newest membership, where it cannot have come from theirs: bit = place.
+/* The numbers about which others differ from the newest membership, where it cannot have come from theirs: bit = number.
  * Each of them may have had a quorum, which nodes that were emptied forgot. */
-static unsigned contested_places(const struct plan *plan)
+static unsigned contested_numbers(const struct plan *plan)
 {
     unsigned contested = 0;
     for (unsigned i = 0; i <= plan->given->nodes; i++) {
         const struct membership_node *node = knower(plan, i);
         bool differs = node != NULL && cannot_follow(&plan->group, &node->marker);
-        for (unsigned place = 0; differs && place < plan->group.place_count; place++)
-            if (strcmp(node->marker.places[place], plan->group.places[place]) != 0)
-                contested |= 1u << place;
+        for (unsigned number = 0; differs && number < plan->group.member_count; number++)
+            if (strcmp(node->marker.members[number], plan->group.members[number]) != 0)
+                contested |= 1u << number;
     }
     return contested;
 }
@@ -203,44 +203,45 @@ static unsigned contested_places(const struct plan *plan)
  * Clients that know more than the markers say get some time to finish a change before that. */
 static bool changes_are_met(struct plan *plan)
 {
-    unsigned contested = contested_places(plan);
+    unsigned contested = contested_numbers(plan);
     if (contested == 0 || count_of(plan, &plan->group) >= plan->quorum)
         return false;
-    for (unsigned place = 0; place < plan->group.place_count; place++)
-        if ((contested >> place & 1u) != 0) {
-            plan->group.places[place][0] = '\0';
+    for (unsigned number = 0; number < plan->group.member_count; number++)
+        if ((contested >> number & 1u) != 0) {
+            plan->group.members[number][0] = '\0';
             plan->group.generation++;
         }
     unsigned sure = count_stayers(plan, is_member), unreached = count_stayers(plan, is_unreached);
     if (sure < plan->quorum)
         return refuse(plan, sure + unreached < plan->quorum ? MEMBERSHIP_REFUSED : MEMBERSHIP_TOO_FEW,
-                      "two changes of the group met, and only %u of the nodes that can be reached have a place that "
+                      "two changes of the group met, and only %u of the nodes that can be reached have a number that "
                       "both leave as it is: %u are needed",
                       sure, plan->quorum);
     if (plan->given->leaving != MEMBERSHIP_NOBODY)
         return refuse(plan, MEMBERSHIP_REFUSED, "two changes of the group met: run `nodes heal --wait` first");
     return plan->given->waited_for != plan->group.generation &&
            refuse(plan, MEMBERSHIP_WAIT,
-                  "two changes of the group met: the places about which they differ will be given anew");
+                  "two changes of the group met: the numbers about which they differ will be given anew");
 }
 
 static bool group_is_unclear(struct plan *plan)
 {
     newest_find(plan);
-    if (plan->group.place_count != plan->given->nodes)
-        return refuse(plan, MEMBERSHIP_REFUSED, "the group has %u places, but %u nodes are configured",
-                      plan->group.place_count, plan->given->nodes);
+    if (plan->group.member_count != plan->given->nodes)
+        return refuse(plan, MEMBERSHIP_REFUSED, "the group has %u members, but %u nodes are configured",
+                      plan->group.member_count, plan->given->nodes);
     return changes_are_met(plan);
 }
 
-static bool place_is_doubled(struct plan *plan)
+static bool number_is_doubled(struct plan *plan)
 {
     const struct membership *given = plan->given;
     for (unsigned i = 0; i < given->nodes; i++)
         for (unsigned j = 0; j < i; j++)
-            if (is_member(plan, &given->node[i]) && place_of(plan, &given->node[i]) == place_of(plan, &given->node[j]))
+            if (is_member(plan, &given->node[i]) &&
+                number_of(plan, &given->node[i]) == number_of(plan, &given->node[j]))
                 return refuse(plan, MEMBERSHIP_REFUSED,
-                              "%s and %s have the same place %s of the group: they are one server, or one is a copy of "
+                              "%s and %s are the same member %s of the group: they are one server, or one is a copy of "
                               "the other",
                               given->node[j].name, given->node[i].name, given->node[i].marker.self);
     return false;
@@ -265,8 +266,8 @@ static bool somebody_is_behind(struct plan *plan)
 
 /* --- the newcomer ------------------------------------------------------------------------------------------------ */
 
-/* Only a server without a marker gets one, so that no server ever has two places. A configured node may keep the marker
- * of a place that it no longer has. */
+/* Only a server without a marker gets one, so that no server ever has two numbers. A configured node may keep the marker
+ * of a number that it no longer has. */
 static bool newcomer_is_unfit(struct plan *plan)
 {
     const struct membership_node *newcomer = plan->given->newcomer;
@@ -287,45 +288,45 @@ static bool newcomer_is_unfit(struct plan *plan)
 
 /* --- step 1 ------------------------------------------------------------------------------------------------------ */
 
-static bool place_is_seen(const struct plan *plan, unsigned place)
+static bool number_is_taken(const struct plan *plan, unsigned number)
 {
     for (unsigned i = 0; i < plan->given->nodes; i++)
-        if (stays(plan, i) && place_of(plan, &plan->given->node[i]) == (int)place)
+        if (stays(plan, i) && number_of(plan, &plan->given->node[i]) == (int)number)
             return true;
     return false;
 }
 
-/* Every member that is reached has the place of its index in the configuration. */
-static bool places_are_in_order(const struct plan *plan)
+/* Every member that is reached has the number of its index in the configuration. */
+static bool numbers_are_in_order(const struct plan *plan)
 {
     for (unsigned i = 0; i < plan->given->nodes; i++)
-        if (is_member(plan, &plan->given->node[i]) && place_of(plan, &plan->given->node[i]) != (int)i)
+        if (is_member(plan, &plan->given->node[i]) && number_of(plan, &plan->given->node[i]) != (int)i)
             return false;
     return true;
 }
 
-/* The place of the node that leaves: the one in its marker; else the only one without a known server; else that of its
+/* The number of the node that leaves: the one in its marker; else the only one without a known server; else that of its
  * index in the configuration, as `init` gave them out; else any without a server, if every other node is reached. */
-static int leaving_place(const struct plan *plan)
+static int leaving_number(const struct plan *plan)
 {
     const struct membership_node *leaving = leaving_node(plan);
     unsigned missing = 0, first = 0;
     if (is_member(plan, leaving))
-        return place_of(plan, leaving);
-    for (unsigned i = plan->group.place_count; i-- > 0;) {
-        if (place_is_seen(plan, i))
+        return number_of(plan, leaving);
+    for (unsigned i = plan->group.member_count; i-- > 0;) {
+        if (number_is_taken(plan, i))
             continue;
         missing++;
         first = i;
     }
     bool are_all_reached = count_stayers(plan, is_reached) + 1 == plan->given->nodes;
-    if (missing > 1 && places_are_in_order(plan))
+    if (missing > 1 && numbers_are_in_order(plan))
         return plan->given->leaving;
     return missing == 1 || (missing > 1 && are_all_reached) ? (int)first : -1;
 }
 
-/* The first member that stays gets another id into that place, or none; the others learn of it next. */
-static bool place_change(struct plan *plan, unsigned place, const char *id)
+/* The first member that stays gets another id for that number, or none; the others learn of it next. */
+static bool number_give(struct plan *plan, unsigned number, const char *id)
 {
     for (unsigned i = 0; i < plan->given->nodes; i++) {
         const struct membership_node *node = &plan->given->node[i];
@@ -333,14 +334,14 @@ static bool place_change(struct plan *plan, unsigned place, const char *id)
             continue;
         struct marker marker = node->marker;
         marker.generation++;
-        snprintf(marker.places[place], sizeof marker.places[place], "%s", id);
+        snprintf(marker.members[number], sizeof marker.members[number], "%s", id);
         return write_marker(plan, i, node, marker);
     }
     return false;
 }
 
-/* Takes the place of the node that leaves: `id` is what it becomes. */
-static bool take_place(struct plan *plan, const char *id)
+/* Takes the number of the node that leaves: `id` is what it becomes. */
+static bool take_number(struct plan *plan, const char *id)
 {
     const struct membership_node *leaving = leaving_node(plan);
     if (newcomer_is_outside(plan) && is_of_group(plan, leaving) && !is_member(plan, leaving))
@@ -351,11 +352,11 @@ static bool take_place(struct plan *plan, const char *id)
                       "%s is no member of the group any more: it was replaced. Put its successor into the "
                       "configuration",
                       leaving->name);
-    int place = leaving_place(plan);
-    if (place < 0)
+    int number = leaving_number(plan);
+    if (number < 0)
         return refuse(plan, MEMBERSHIP_TOO_FEW,
-                      "the place of %s in the group is not known while other nodes cannot be reached", leaving->name);
-    return place_change(plan, (unsigned)place, id);
+                      "the number of %s in the group is not known while other nodes cannot be reached", leaving->name);
+    return number_give(plan, (unsigned)number, id);
 }
 
 /* --- step 2 ------------------------------------------------------------------------------------------------------ */
@@ -366,10 +367,10 @@ static bool vacancy_is_of_another(struct plan *plan)
     const struct membership_node *leaving = leaving_node(plan);
     if (is_member(plan, leaving))
         return refuse(plan, MEMBERSHIP_REFUSED,
-                      "another node than %s is being replaced (a place of generation %u is vacant): finish that first",
+                      "another node than %s is being replaced (a number of generation %u is vacant): finish that first",
                       leaving->name, (unsigned)plan->group.generation);
     const struct membership_node *other = NULL;
-    int others = 0; /* more than there are vacant places */
+    int others = 0; /* more than there are vacant numbers */
     for (unsigned i = 0; i < plan->given->nodes; i++) {
         const struct membership_node *node = &plan->given->node[i];
         bool waits = stays(plan, i) && is_of_group(plan, node) && !is_member(plan, node);
@@ -377,7 +378,7 @@ static bool vacancy_is_of_another(struct plan *plan)
         other = waits ? node : other;
     }
     return others >= 0 && other != NULL &&
-           refuse(plan, MEMBERSHIP_REFUSED, "the vacant place is that of %s: replace or heal that node first",
+           refuse(plan, MEMBERSHIP_REFUSED, "the vacant number is that of %s: replace or heal that node first",
                   other->name);
 }
 
@@ -391,7 +392,7 @@ static bool newcomer_write(struct plan *plan, struct marker marker, const char *
                         newcomer, marker);
 }
 
-static bool fill_vacancy(struct plan *plan, unsigned place)
+static bool fill_vacancy(struct plan *plan, unsigned number)
 {
     struct marker marker = plan->group;
     if (plan->given->waited_for != plan->group.generation) {
@@ -399,7 +400,7 @@ static bool fill_vacancy(struct plan *plan, unsigned place)
         return true;
     }
     marker.generation++;
-    snprintf(marker.places[place], sizeof marker.places[place], "%s", plan->given->new_id);
+    snprintf(marker.members[number], sizeof marker.members[number], "%s", plan->given->new_id);
     return newcomer_write(plan, marker, plan->given->newcomer->run_id);
 }
 
@@ -407,15 +408,15 @@ static bool fill_vacancy(struct plan *plan, unsigned place)
 
 static bool readmit(struct plan *plan, int vacancy)
 {
-    if (marker_place_of(&plan->group, plan->given->new_id) >= 0)
+    if (marker_number_of(&plan->group, plan->given->new_id) >= 0)
         return newcomer_write(plan, plan->group, "");
-    return vacancy >= 0 ? place_change(plan, (unsigned)vacancy, plan->given->new_id)
-                        : take_place(plan, plan->given->new_id);
+    return vacancy >= 0 ? number_give(plan, (unsigned)vacancy, plan->given->new_id)
+                        : take_number(plan, plan->given->new_id);
 }
 
 /* --- all of it --------------------------------------------------------------------------------------------------- */
 
-/* True when the newcomer has its place, and nothing is left to do. */
+/* True when the newcomer has its number, and nothing is left to do. */
 static bool newcomer_is_in(struct plan *plan)
 {
     const struct membership_node *leaving = leaving_node(plan);
@@ -425,7 +426,7 @@ static bool newcomer_is_in(struct plan *plan)
         return refuse(plan, MEMBERSHIP_REFUSED, "%s is a member of this group already", plan->given->newcomer->name);
     if (count_stayers(plan, is_up_to_date) + 1 < plan->quorum)
         return refuse(plan, MEMBERSHIP_TOO_FEW,
-                      "%s has its place, but too few of the other nodes can be reached to learn of it",
+                      "%s is a member, but too few of the other nodes can be reached to learn of it",
                       plan->given->newcomer->name);
     plan->step->verdict = MEMBERSHIP_DONE;
     return true;
@@ -436,7 +437,7 @@ static void plan_make(struct plan *plan)
     if (group_is_missing(plan))
         return;
     plan->step->has_group = true;
-    bool is_decided = group_is_unclear(plan) || place_is_doubled(plan);
+    bool is_decided = group_is_unclear(plan) || number_is_doubled(plan);
     plan->step->group = plan->group;
     if (is_decided || somebody_is_behind(plan))
         return;
@@ -455,7 +456,7 @@ static void plan_make(struct plan *plan)
     else if (!newcomer_is_outside(plan))
         readmit(plan, vacancy);
     else if (vacancy < 0)
-        take_place(plan, "");
+        take_number(plan, "");
     else
         fill_vacancy(plan, (unsigned)vacancy);
 }

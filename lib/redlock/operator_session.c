@@ -379,7 +379,7 @@ static void duplicate_show(struct server *server)
     for (unsigned i = 0; i < nodes->count && same == NULL; i++)
         if (&nodes->servers[i] != server && nodes->servers[i].has_marker &&
             strcmp(nodes->servers[i].marker.self, server->marker.self) == 0)
-            snprintf(text, sizeof text, "%s has the same place %s", nodes->servers[i].name, server->marker.self);
+            snprintf(text, sizeof text, "%s is the same member %s", nodes->servers[i].name, server->marker.self);
     memcpy(server->view.trouble, text, sizeof text);
 }
 
@@ -458,8 +458,8 @@ struct redlock_group_view redlock_nodes_group(const struct redlock_nodes *nodes)
     snprintf(all.group, sizeof all.group, "%s", trust->group.group);
     all.generation = trust->group.generation;
     all.max_ttl_ms = trust->group.max_ttl_ms;
-    for (unsigned place = 0; place < trust->group.place_count; place++)
-        all.vacant += trust->group.places[place][0] == '\0';
+    for (unsigned number = 0; number < trust->group.member_count; number++)
+        all.vacant += trust->group.members[number][0] == '\0';
     return all;
 }
 

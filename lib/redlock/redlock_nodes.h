@@ -4,8 +4,8 @@
  * use libredlock without them.
  *
  * With three nodes or more a Redlock is only as good as the memory of its nodes, so the nodes form a group. Each holds
- * a marker (a string under the key hf:lock:group of its database). It names the group, all places of the group, the
- * node's own place, and the server run that is trusted. A client counts a node's vote only if its marker is right;
+ * a marker (a string under the key hf:lock:group of its database). It names the group, all members of the group, the
+ * node's own id, and the server run that is trusted. A client counts a node's vote only if its marker is right;
  * docs/lock-nodes.md has the rules and the runbook. A single node needs no group.
  *
  *     char reason[256];
@@ -96,7 +96,7 @@ struct redlock_group_view {
     char group[REDLOCK_GROUP_ID_DIGITS + 1];
     uint32_t generation;
     int64_t max_ttl_ms;
-    unsigned vacant; /* places without a server: a replacement has begun */
+    unsigned vacant; /* members without a server: a replacement has begun */
     /* Of a single node; "" = none yet: the first client that may lock there gives it one. */
     char node_id[REDLOCK_GROUP_ID_DIGITS + 1];
 };
@@ -134,14 +134,14 @@ REDLOCK_API enum redlock_nodes_end redlock_nodes_init(struct redlock_nodes *node
 
 /* Gives nodes their votes back: all of them, or the `wanted` ones (one flag a node, NULL = all). Waits until
  * quarantines are over and records that, updates members that a change did not reach, and readmits nodes that lost
- * their marker, with a fresh id. If changes of the group have met and none of them has a quorum, it gives the places
+ * their marker, with a fresh id. If changes of the group have met and none of them has a quorum, it gives the numbers
  * about which they differ anew. It waits for `wait_ms` at most: 0 = it does only what needs no time, INT64_MAX = as
  * long as it takes. If that is less than it needs, it ends at once with REDLOCK_NODES_WAITING, and the reason says how
  * long it needs: what a process waits for is known to it alone, so the time of several calls does not add up. Clients
  * that live finish whatever a call has begun when it ends, even by a signal. */
 REDLOCK_API enum redlock_nodes_end redlock_nodes_heal(struct redlock_nodes *nodes, const bool *wanted, int64_t wait_ms);
 
-/* Puts another server into the place of the node with this index; the old server may be dead. Takes a little more than
+/* Puts another server in the place of the node with this index; the old server may be dead. Takes a little more than
  * one max_ttl. The new server must be empty and must not be one of the other nodes. After REDLOCK_NODES_DONE every
  * configuration has to name it instead of the old one; until then clients work with the nodes that stayed. */
 REDLOCK_API enum redlock_nodes_end redlock_nodes_replace(struct redlock_nodes *nodes, size_t index,

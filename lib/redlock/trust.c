@@ -30,30 +30,30 @@ struct instant trust_node_until(const struct trust *trust, unsigned node)
 
 /* --- the group ----------------------------------------------------------------------------------------------- */
 
-/* How many places of the membership in the marker of `index` some node names as its own. */
-static unsigned places_named(const struct trust *trust, unsigned index)
+/* How many numbers of the membership in the marker of `index` some node names as its own. */
+static unsigned numbers_named(const struct trust *trust, unsigned index)
 {
     const struct marker *membership = &trust->node[index].marker;
-    unsigned places = 0; /* bit = place */
+    unsigned numbers = 0; /* bit = number */
     for (unsigned i = 0; i < trust->nodes; i++) {
         const struct trust_node *node = &trust->node[i];
         if (node->has_marker && marker_same_membership(&node->marker, membership))
-            places |= 1u << marker_place_of(membership, node->marker.self);
+            numbers |= 1u << marker_number_of(membership, node->marker.self);
     }
-    return (unsigned)__builtin_popcount(places);
+    return (unsigned)__builtin_popcount(numbers);
 }
 
-/* Never an older generation: what was a quorum then may have lost a place since. */
+/* Never an older generation: what was a quorum then may have lost a number since. */
 static bool may_adopt(const struct trust *trust, unsigned index)
 {
     const struct trust_node *node = &trust->node[index];
-    if (!node->has_marker || node->marker.place_count != trust->nodes ||
+    if (!node->has_marker || node->marker.member_count != trust->nodes ||
         (trust->has_group && marker_same_membership(&node->marker, &trust->group)))
         return false;
     if (trust->has_group && strcmp(node->marker.group, trust->group.group) == 0 &&
         node->marker.generation < trust->group.generation)
         return false;
-    return places_named(trust, index) >= quorum(trust);
+    return numbers_named(trust, index) >= quorum(trust);
 }
 
 static void adopt_group(struct trust *trust)
@@ -76,7 +76,7 @@ static bool is_reached_twice(const struct trust *trust, unsigned index)
     return false;
 }
 
-/* Another server names the same place. The one whose run is trusted keeps it, or else the first: all clients should
+/* Another server names the same number. The one whose run is trusted keeps it, or else the first: all clients should
  * choose the same one, even those with another order of nodes. */
 static bool is_outdone(const struct trust *trust, unsigned index)
 {
@@ -84,7 +84,7 @@ static bool is_outdone(const struct trust *trust, unsigned index)
     bool is_good = trust_proof_of(node) == PROOF_GOOD;
     for (unsigned i = 0; i < trust->nodes; i++) {
         const struct trust_node *other = &trust->node[i];
-        if (i == index || !trust_names_place(trust, i, node->marker.self) || strcmp(other->run_id, node->run_id) == 0)
+        if (i == index || !trust_names_member(trust, i, node->marker.self) || strcmp(other->run_id, node->run_id) == 0)
             continue;
         bool other_is_good = trust_proof_of(other) == PROOF_GOOD;
         if (other_is_good != is_good ? other_is_good : i < index)
@@ -113,12 +113,12 @@ static enum trust_reason fault_of_membership(const struct trust *trust, unsigned
     const struct trust_node *node = &trust->node[index];
     if (node->bad_marker)
         return TRUST_BAD_MARKER;
-    if (node->has_marker && node->marker.place_count != trust->nodes)
+    if (node->has_marker && node->marker.member_count != trust->nodes)
         return TRUST_NODE_COUNT;
     if (!trust->has_group)
         return TRUST_NO_GROUP;
-    if (!node->has_marker) { /* it can only get the known place of its address, unless another node has it */
-        if (marker_place_of(&trust->group, node->known_id) < 0 ||
+    if (!node->has_marker) { /* it can only get the known number of its address, unless another node has it */
+        if (marker_number_of(&trust->group, node->known_id) < 0 ||
             trust_is_named_elsewhere(trust, index, node->known_id))
             return TRUST_NO_MARKER;
         if (!trust_is_recorded(trust, index))
@@ -127,8 +127,8 @@ static enum trust_reason fault_of_membership(const struct trust *trust, unsigned
         return TRUST_OTHER_GROUP;
     } else if (!marker_same_membership(&node->marker, &trust->group)) {
         bool was_replaced =
-            node->marker.generation < trust->group.generation && marker_place_of(&trust->group, node->marker.self) < 0;
-        return was_replaced ? TRUST_NOT_A_PLACE : TRUST_OTHER_GENERATION;
+            node->marker.generation < trust->group.generation && marker_number_of(&trust->group, node->marker.self) < 0;
+        return was_replaced ? TRUST_NOT_A_MEMBER : TRUST_OTHER_GENERATION;
     } else if (is_outdone(trust, index)) {
         return TRUST_DUPLICATE;
     }
@@ -182,8 +182,8 @@ static enum trust_reason verdict(const struct trust *trust, unsigned index, enum
     return node->quarantine;
 }
 
-/* This process has now seen the node in its place; any other node that it saw there before has lost it. */
-static void know_place(struct trust *trust, unsigned index)
+/* This process has now seen the node under its number; any other node that it saw there before has lost it. */
+static void know_member(struct trust *trust, unsigned index)
 {
     struct trust_node *node = &trust->node[index];
     if (!is_member(node))
@@ -311,7 +311,7 @@ static void trust_judge(struct trust *trust, struct instant now, struct trust_st
         if (is_to_write(trust, i, now))
             step->write |= set_of(i);
     for (unsigned i = 0; i < trust->nodes; i++)
-        know_place(trust, i);
+        know_member(trust, i);
 }
 
 void trust_init(struct trust *trust, unsigned nodes, int64_t timeout_ns, double drift_factor)
@@ -608,10 +608,10 @@ static const struct {
          "were one before, let all locks end first: docs/lock-nodes.md."},
     [TRUST_NO_MARKER] = {"no_marker", "The server lost its marker, or never had one: run `holdfast nodes heal --wait` "
                                       "when it is the right server."},
-    [TRUST_UNRECORDED] = {"unrecorded",
-                          "Another server has this address, and it is empty. A majority of the other lock nodes must "
-                          "record that before it gets the place. The workers do that: bring back the nodes that do not "
-                          "vote (of three nodes both others are needed)."},
+    [TRUST_UNRECORDED] =
+        {"unrecorded", "Another server has this address, and it is empty. A majority of the other lock nodes must "
+                       "record that before it is a member again. The workers do that: bring back the nodes that do not "
+                       "vote (of three nodes both others are needed)."},
     [TRUST_BAD_MARKER] = {"bad_marker",
                           "What is under the key hf:lock:group is no marker that this version can read. If a newer "
                           "Holdfast wrote it, leave it alone and use that version here; if another program did, give "
@@ -621,11 +621,12 @@ static const struct {
                                 "A lock node is being replaced, and the change has not reached this node or the others "
                                 "yet. If that lasts for more than a "
                                 "few seconds, run `holdfast nodes replace` again, or `holdfast nodes heal --wait`."},
-    [TRUST_NOT_A_PLACE] = {"not_a_place", "The server was replaced by another one: correct the list of lock nodes."},
+    [TRUST_NOT_A_MEMBER] = {"not_a_member", "The server was replaced by another one: correct the list of lock nodes."},
     [TRUST_NODE_COUNT] = {"node_count", "The lock group has another number of nodes than are configured: every client "
                                         "must be given all nodes of the group."},
-    [TRUST_DUPLICATE] = {"duplicate", "Another configured lock node is the same server, or claims the same place: "
-                                      "correct the list of lock nodes; a copied server has to be emptied."},
+    [TRUST_DUPLICATE] = {"duplicate",
+                         "Another configured lock node is the same server, or claims to be the same member: "
+                         "correct the list of lock nodes; a copied server has to be emptied."},
     [TRUST_REPLICA] = {"replica",
                        "The server is a replica of another one, which a lock node must not be: make it a master "
                        "(REPLICAOF NO ONE), or correct the list of lock nodes."},

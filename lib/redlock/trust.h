@@ -7,7 +7,7 @@
  *
  * Who votes:
  * - With N >= 3, a node whose marker belongs to the group that a quorum of the configured nodes belongs to (the highest
- *   generation that has a quorum), names a place of that group that no other configured node names, and names the run
+ *   generation that has a quorum), names a member of that group that no other configured node names, and names the run
  *   of the server that answers (E19, E20, H2 to H4).
  * - With N = 1 there is no group. The node votes once it is inspected, unless it has a marker: then it belongs to a
  *   group whose other nodes we do not know (E20). Even N is refused earlier.
@@ -36,9 +36,9 @@
  *   node votes all the same: then only its own clock bounds what was forgotten.
  *
  * A server that was emptied or replaced:
- * - The id of a place says which server has it. Suppose a server has no marker, at an address whose place this process
+ * - The id of a number says which server has it. Suppose a server has no marker, at an address whose number this process
  *   knows, and another run than it saw there. It may be another server, while the old one lives on for other clients.
- *   So the place gets a new id, made of the run of the new server. That is recorded first: by compare-and-set the
+ *   So the number gets a new id, made of the run of the new server. That is recorded first: by compare-and-set the
  *   markers of the other members name the new id, with the next generation. Their run and their own id stay.
  * - Once a quorum of the other members names the new id, the group is adopted with it. From then on the old server can
  *   be in no majority: that would need quorum - 1 others that name the old id, and fewer are left. Grants, extensions
@@ -52,17 +52,17 @@
  * - A doubt is written on a server without a marker only while a quorum of the others, all inspected since it was first
  *   seen so, name the group's membership. The server may be one of those that recorded a change which this process does
  *   not know: what it forgot must not give the older membership a majority again.
- * - When a majority has no markers, nobody can record or confirm anything. All of them get their places back as this
- *   process knows them. More than a minority failed then, and only an address that leads to two servers at that very
+ * - When a majority has no markers, nobody can record or confirm anything. All of them become again the members that
+ *   this process knew them as. More than a minority failed then, and only an address that leads to two servers at that very
  *   time could give two clients a majority each.
- * - A member applies each change of a place to what it knows, so changes of several places may arrive in any order; the
- *   generation counts them. Of two new ids for one place it keeps the first, until so many members have the smaller one
+ * - A member applies each change of a number to what it knows, so changes of several numbers may arrive in any order; the
+ *   generation counts them. Of two new ids for one number it keeps the first, until so many members have the smaller one
  *   that no quorum can take the other. A member whose marker is older than the adopted group takes the group's
- *   membership. Nothing is begun while a place is vacant, or while too few members can be reached.
+ *   membership. Nothing is begun while a number is vacant, or while too few members can be reached.
  * - A record that was interrupted leaves no membership with a quorum. Any client that sees a quorum of members that
- *   list each other finishes it, even if it never knew the group (trust_places.c).
- * - A node without a marker whose place this process does not know is excluded until it is recorded or an operator
- *   heals it: a guess could give one place to two servers.
+ *   list each other finishes it, even if it never knew the group (trust_members.c).
+ * - A node without a marker whose number this process does not know is excluded until it is recorded or an operator
+ *   heals it: a guess could give one number to two servers.
  *
  * Clocks:
  * - Each sample of a node's clock bounds its offset to ours from both sides. Samples that cannot all be true while
@@ -176,9 +176,9 @@ enum trust_reason {
     TRUST_BAD_MARKER, /* something else is under the marker's key */
     TRUST_OTHER_GROUP,
     TRUST_OTHER_GENERATION, /* a change of membership has not reached it, or not the others */
-    TRUST_NOT_A_PLACE,      /* it was replaced */
-    TRUST_NODE_COUNT,       /* the number of places in the group is not that of configured nodes (E20) */
-    TRUST_DUPLICATE,        /* another configured node is the same server or has the same place (E19) */
+    TRUST_NOT_A_MEMBER,     /* it was replaced */
+    TRUST_NODE_COUNT,       /* the group has another number of members than nodes are configured (E20) */
+    TRUST_DUPLICATE,        /* another configured node is the same server or is the same member (E19) */
     TRUST_REPLICA,
     TRUST_EVICTS,
     TRUST_FENCES_BAD,
@@ -211,7 +211,7 @@ struct trust_node {
     bool has_marker, bad_marker;
     char marker_text[MARKER_TEXT_MAX];
     char run_id[MARKER_RUN_DIGITS + 1], plain_run_id[MARKER_RUN_DIGITS + 1];
-    char known_id[MARKER_ID_DIGITS + 1];   /* the place of this address, as far as this process knows; "" = none yet */
+    char known_id[MARKER_ID_DIGITS + 1];   /* the number of this address, as far as this process knows; "" = none yet */
     char known_run[MARKER_RUN_DIGITS + 1]; /* of the server that this process saw there with a marker */
     bool evicts, is_replica, has_bad_fences;
     int64_t highest_token;

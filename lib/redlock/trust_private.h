@@ -51,7 +51,7 @@ static inline enum trust_proof trust_proof_of(const struct trust_node *node)
     return strcmp(node->marker.run, node->run_id) == 0 ? PROOF_GOOD : PROOF_OTHER_RUN;
 }
 
-/* After its quarantine its marker is written: it has one with another run, or we know the place that it had. */
+/* After its quarantine its marker is written: it has one with another run, or we know the number that it had. */
 static inline bool trust_needs_healing(const struct trust_node *node)
 {
     enum trust_proof proof = trust_proof_of(node);
@@ -88,10 +88,10 @@ static inline void trust_quarantine_clock(const struct trust *trust, struct trus
     trust_quarantine(trust, node, keeps ? node->quarantine : reason, now);
 }
 
-/* trust_places.c. Whether a node without a marker may have its known place: a quorum of the other members say so, or it
+/* trust_members.c. Whether a node without a marker may have its known number: a quorum of the other members say so, or it
  * is the server that this process saw there with a marker, or a majority has lost its markers. */
 bool trust_is_recorded(const struct trust *trust, unsigned index);
-/* Takes the place of a server without a marker from the group, where that was recorded. */
+/* Takes the number of a server without a marker from the group, where that was recorded. */
 void trust_know_recorded(struct trust *trust, unsigned index, struct instant now);
 /* Adds the others that must be inspected because the node has lost its marker. */
 void trust_look_at_others(struct trust *trust, unsigned index, struct instant now, node_set *look);
@@ -99,7 +99,7 @@ void trust_look_at_others(struct trust *trust, unsigned index, struct instant no
 bool trust_is_confirmed(const struct trust *trust, unsigned index);
 /* False when the membership in the node's marker stays as it is. */
 bool trust_membership_wanted(const struct trust *trust, unsigned index, struct marker *wanted);
-bool trust_names_place(const struct trust *trust, unsigned index, const char *id);
+bool trust_names_member(const struct trust *trust, unsigned index, const char *id);
 bool trust_is_named_elsewhere(const struct trust *trust, unsigned index, const char *id);
 
 /* trust_clock.c. Returns whether there is anything to judge: most readings only confirm what was known. */

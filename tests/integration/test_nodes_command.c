@@ -17,11 +17,11 @@ TEST(a_group_is_made_of_strangers)
     assert_string_equal(result.error, "");
     struct marker first = marker_of(0);
     assert_int_equal(first.max_ttl_ms, 60000);
-    assert_int_equal(first.place_count, 3);
+    assert_int_equal(first.member_count, 3);
     for (unsigned i = 0; i < MEMBERS; i++) {
         struct marker marker = marker_of(i), expected = lock_group_marker(servers[i], i, 3, 60000);
         assert_true(marker_same_membership(&marker, &first));
-        assert_string_equal(marker.self, first.places[i]);
+        assert_string_equal(marker.self, first.members[i]);
         assert_string_equal(marker.run, expected.run);
     }
     char *ttl = redis_server_command(servers[0], "TTL " MARKER_KEY);
@@ -254,7 +254,7 @@ TEST(the_number_of_nodes_is_that_of_the_group)
     assert_contains(result.out, "lock1 is excluded (node_count): ");
     assert_contains(result.out, "0 of 5 nodes vote");
     nodes("heal --wait");
-    assert_contains(result.error, "the group has 3 places, but 5 nodes are configured");
+    assert_contains(result.error, "the group has 3 members, but 5 nodes are configured");
     assert_int_equal(result.exit_code, 1);
 }
 

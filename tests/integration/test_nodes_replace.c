@@ -1,4 +1,4 @@
-/* holdfast nodes replace over real servers: a new server takes a place, although a process is killed meanwhile; and
+/* holdfast nodes replace over real servers: a new server takes a number, although a process is killed meanwhile; and
  * what is told. All other reasons why a server cannot take one are in tests/virtual/test_redlock_nodes.c; what can
  * happen to markers is tested to the last state in tests/unit/test_membership.c. */
 #include "tests/support/nodes_fixture.h"
@@ -27,13 +27,13 @@ static int replace(void)
     return code;
 }
 
-/* The new server has the place, the others know of it, and nothing else changed. */
+/* The new server has the number, the others know of it, and nothing else changed. */
 static void assert_replaced(void)
 {
     struct marker new = marker_of(NEW), expected = lock_group_marker(servers[NEW], 0, 3, 1000);
     assert_string_equal(new.group, founding[0].group);
     assert_int_equal(new.generation, 3);
-    assert_int_equal(marker_place_of(&new, new.self), 1);
+    assert_int_equal(marker_number_of(&new, new.self), 1);
     assert_string_equal(new.run, expected.run);
     for (unsigned i = 0; i < MEMBERS; i++) {
         struct marker marker;
@@ -59,7 +59,7 @@ TEST(a_living_node_is_replaced)
     assert_contains(result.out, "Now put that address into the entry of lock2 in lock_nodes");
     assert_string_equal(result.error, "");
     assert_int_equal(nodes("%s", ""), 1); /* the configuration is the old one */
-    assert_contains(result.out, "lock2 is excluded (not_a_place): The server was replaced by another one");
+    assert_contains(result.out, "lock2 is excluded (not_a_member): The server was replaced by another one");
     assert_contains(result.out, "2 of 3 nodes vote");
     nodes("heal --wait");
     assert_refused(1, "lock2: lock2 is no member of the group any more: it was replaced");
@@ -88,7 +88,7 @@ TEST(a_socket_will_do)
 static bool is_vacant(unsigned server)
 {
     struct marker marker = marker_of(server);
-    return marker.places[1][0] == '\0';
+    return marker.members[1][0] == '\0';
 }
 
 TEST(a_killed_process_is_followed_by_another)
@@ -105,7 +105,7 @@ TEST(a_killed_process_is_followed_by_another)
     program_result_free(&killed);
     assert_unmarked(NEW);
     assert_int_equal(nodes("%s", ""), 1);
-    assert_contains(result.out, "A place of the group is vacant: a replacement was begun and not finished");
+    assert_contains(result.out, "A member of the group is vacant: a replacement was begun and not finished");
     assert_contains(result.out, "2 of 3 nodes vote");
     assert_int_equal(replace(), 0);
     assert_replaced();

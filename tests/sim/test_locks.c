@@ -127,7 +127,7 @@ static void forget_two_and_heal(void *argument)
     }
     struct redlock_nodes *session = redlock_nodes_open(&options, NULL, 0);
     assert_int_equal(redlock_nodes_init(session, &terms), REDLOCK_NODES_DONE);
-    redlock_nodes_close(session); /* who saw them with their markers would know their places */
+    redlock_nodes_close(session); /* who saw them with their markers would know their numbers */
     server_evict(nodes[1]->server, SIZE_MAX, 1);
     server_evict(nodes[3]->server, SIZE_MAX, 1);
     session = redlock_nodes_open(&options, NULL, 0);

@@ -17,10 +17,10 @@ static void run_id_of(struct redis_server *server, char run_id[MARKER_RUN_DIGITS
 
 struct marker lock_group_marker(struct redis_server *server, unsigned index, unsigned count, int64_t max_ttl_ms)
 {
-    struct marker marker = {.generation = 1, .max_ttl_ms = max_ttl_ms, .place_count = count};
+    struct marker marker = {.generation = 1, .max_ttl_ms = max_ttl_ms, .member_count = count};
     snprintf(marker.group, sizeof marker.group, "00000000deadbeef");
     for (unsigned i = 0; i < count; i++)
-        snprintf(marker.places[i], sizeof marker.places[i], "%08x", i + 1);
+        snprintf(marker.members[i], sizeof marker.members[i], "%08x", i + 1);
     snprintf(marker.self, sizeof marker.self, "%08x", index + 1);
     run_id_of(server, marker.run);
     return marker;

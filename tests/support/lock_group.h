@@ -1,5 +1,5 @@
 /* Makes servers a lock group, as an operator does with `holdfast nodes init`, without its checks: what was there before
- * is forgotten. The places are the same in every group. */
+ * is forgotten. The numbers are the same in every group. */
 #ifndef SUPPORT_LOCK_GROUP_H
 #define SUPPORT_LOCK_GROUP_H
 

@@ -25,7 +25,7 @@ struct history {
     unsigned nodes;
     int leaving;
     bool newcomer_is_outside;
-    bool heals; /* brings members up to date before anything else; the server outside is the former one of the place */
+    bool heals; /* brings members up to date before anything else; the server outside is the former one of the number */
     unsigned count, edges;
     struct world states[STATES_MAX];
     unsigned from[EDGES_MAX], to[EDGES_MAX];
@@ -47,10 +47,10 @@ static inline void run_of(unsigned server, char run[MARKER_RUN_DIGITS + 1])
 
 static inline struct marker founding(unsigned nodes)
 {
-    struct marker group = {.generation = 7, .max_ttl_ms = 2000, .place_count = nodes};
+    struct marker group = {.generation = 7, .max_ttl_ms = 2000, .member_count = nodes};
     memcpy(group.group, group_id, sizeof group_id);
     for (unsigned i = 0; i < nodes; i++)
-        snprintf(group.places[i], sizeof group.places[i], "%08x", i + 1);
+        snprintf(group.members[i], sizeof group.members[i], "%08x", i + 1);
     return group;
 }
 
@@ -63,9 +63,9 @@ static inline struct world world_begin(unsigned nodes)
         memcpy(world.marker[i].group, marker.group, sizeof marker.group);
         world.marker[i].generation = marker.generation;
         world.marker[i].max_ttl_ms = marker.max_ttl_ms;
-        world.marker[i].place_count = marker.place_count;
-        memcpy(world.marker[i].places, marker.places, sizeof marker.places);
-        memcpy(world.marker[i].self, marker.places[i], sizeof world.marker[i].self);
+        world.marker[i].member_count = marker.member_count;
+        memcpy(world.marker[i].members, marker.members, sizeof marker.members);
+        memcpy(world.marker[i].self, marker.members[i], sizeof world.marker[i].self);
         run_of(i, world.marker[i].run);
     }
     return world;
@@ -126,9 +126,9 @@ static inline void perform(const struct history *history, struct world *world, c
     memcpy(world->marker[server].group, marker.group, sizeof marker.group);
     world->marker[server].generation = marker.generation;
     world->marker[server].max_ttl_ms = marker.max_ttl_ms;
-    world->marker[server].place_count = marker.place_count;
-    for (unsigned i = 0; i < marker.place_count; i++)
-        id_set(world->marker[server].places[i], marker.places[i]);
+    world->marker[server].member_count = marker.member_count;
+    for (unsigned i = 0; i < marker.member_count; i++)
+        id_set(world->marker[server].members[i], marker.members[i]);
     id_set(world->marker[server].self, marker.self);
     memcpy(world->marker[server].run, marker.run, sizeof marker.run);
 }

@@ -6,7 +6,7 @@
 #include "tests/sim/world/chance.h"
 
 #define RUN     "0123456789abcdef0123456789abcdef01234567"
-#define HEAD    "3 group=5f2a90c41b7d3e88 generation=3 max_ttl_ms=60000 places="
+#define HEAD    "4 group=5f2a90c41b7d3e88 generation=3 max_ttl_ms=60000 members="
 #define GOOD    HEAD "0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=" RUN
 #define DOUBTED HEAD "0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=-"
 
@@ -31,10 +31,10 @@ TEST(test_reads_every_part)
     assert_string_equal(marker.group, "5f2a90c41b7d3e88");
     assert_int_equal(marker.generation, 3);
     assert_int_equal(marker.max_ttl_ms, 60000);
-    assert_int_equal(marker.place_count, 3);
-    assert_string_equal(marker.places[0], "0a1b2c3d");
-    assert_string_equal(marker.places[1], "");
-    assert_string_equal(marker.places[2], "9f8e7d6c");
+    assert_int_equal(marker.member_count, 3);
+    assert_string_equal(marker.members[0], "0a1b2c3d");
+    assert_string_equal(marker.members[1], "");
+    assert_string_equal(marker.members[2], "9f8e7d6c");
     assert_string_equal(marker.self, "0a1b2c3d");
     assert_string_equal(marker.run, RUN);
     assert_string_equal(parse(DOUBTED).run, "");
@@ -66,11 +66,11 @@ TEST(test_the_largest_fits_and_comes_back)
     struct marker marker = {.group = "ffffffffffffffff",
                             .generation = UINT32_MAX,
                             .max_ttl_ms = MARKER_TTL_MS_MAX,
-                            .place_count = MARKER_PLACES_MAX,
+                            .member_count = MARKER_MEMBERS_MAX,
                             .self = "f000000e",
                             .run = RUN};
-    for (unsigned i = 0; i < MARKER_PLACES_MAX; i++)
-        snprintf(marker.places[i], sizeof marker.places[i], "f000000%x", i);
+    for (unsigned i = 0; i < MARKER_MEMBERS_MAX; i++)
+        snprintf(marker.members[i], sizeof marker.members[i], "f000000%x", i);
     char text[MARKER_TEXT_MAX];
     size_t length = marker_write(&marker, text);
     assert_int_equal(length, strlen(text));
@@ -94,26 +94,27 @@ TEST(test_refuses_what_is_no_marker)
         GOOD "\n",
         " " GOOD,
         GOOD "0",
-        "0 group=5f2a90c41b7d3e88 generation=3 max_ttl_ms=60000 places=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=-",
-        "4 group=5f2a90c41b7d3e88 generation=3 max_ttl_ms=60000 places=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=-",
-        "03 group=5f2a90c41b7d3e88 generation=3 max_ttl_ms=60000 places=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=-",
-        "group=5f2a90c41b7d3e88 generation=3 max_ttl_ms=60000 places=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=-",
-        "1  group=5f2a90c41b7d3e88 generation=3 max_ttl_ms=60000 places=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=-",
-        "3 group=5F2A90C41B7D3E88 generation=3 max_ttl_ms=60000 places=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=-",
-        "3 group=5f2a90c41b7d3e8 generation=3 max_ttl_ms=60000 places=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=-",
-        "3 group=5f2a90c41b7d3e888 generation=3 max_ttl_ms=60000 places=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=-",
+        "0 group=5f2a90c41b7d3e88 generation=3 max_ttl_ms=60000 members=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=-",
+        "5 group=5f2a90c41b7d3e88 generation=3 max_ttl_ms=60000 members=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=-",
+        "04 group=5f2a90c41b7d3e88 generation=3 max_ttl_ms=60000 members=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=-",
+        "group=5f2a90c41b7d3e88 generation=3 max_ttl_ms=60000 members=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=-",
+        "1  group=5f2a90c41b7d3e88 generation=3 max_ttl_ms=60000 members=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=-",
+        "4 group=5F2A90C41B7D3E88 generation=3 max_ttl_ms=60000 members=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=-",
+        "4 group=5f2a90c41b7d3e8 generation=3 max_ttl_ms=60000 members=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=-",
+        "4 group=5f2a90c41b7d3e888 generation=3 max_ttl_ms=60000 members=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=-",
         HEAD "0a1b2c3,-,9f8e7d6c self=9f8e7d6c run=-",
-        "3 group=- generation=3 max_ttl_ms=60000 places=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=-",
-        "3 group=5f2a90c41b7d3e88 generation=03 max_ttl_ms=60000 places=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=-",
-        "3 group=5f2a90c41b7d3e88 generation=+3 max_ttl_ms=60000 places=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=-",
-        "3 group=5f2a90c41b7d3e88 generation=0 max_ttl_ms=60000 places=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=-",
-        "3 group=5f2a90c41b7d3e88 generation= max_ttl_ms=60000 places=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=-",
-        "3 group=5f2a90c41b7d3e88 generation=4294967296 max_ttl_ms=60000 places=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d "
+        "4 group=- generation=3 max_ttl_ms=60000 members=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=-",
+        "4 group=5f2a90c41b7d3e88 generation=03 max_ttl_ms=60000 members=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=-",
+        "4 group=5f2a90c41b7d3e88 generation=+3 max_ttl_ms=60000 members=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=-",
+        "4 group=5f2a90c41b7d3e88 generation=0 max_ttl_ms=60000 members=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=-",
+        "4 group=5f2a90c41b7d3e88 generation= max_ttl_ms=60000 members=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=-",
+        "4 group=5f2a90c41b7d3e88 generation=4294967296 max_ttl_ms=60000 members=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d "
         "run=-",
-        "3 group=5f2a90c41b7d3e88 generation=3 max_ttl_ms=0 places=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=-",
-        "3 group=5f2a90c41b7d3e88 generation=3 max_ttl_ms=-5 places=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=-",
-        "3 group=5f2a90c41b7d3e88 generation=3 max_ttl_ms=86400001 places=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=-",
-        "3 group=5f2a90c41b7d3e88 generation=3 max_ttl_ms=99999999999999999999 places=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d"
+        "4 group=5f2a90c41b7d3e88 generation=3 max_ttl_ms=0 members=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=-",
+        "4 group=5f2a90c41b7d3e88 generation=3 max_ttl_ms=-5 members=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=-",
+        "4 group=5f2a90c41b7d3e88 generation=3 max_ttl_ms=86400001 members=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=-",
+        "4 group=5f2a90c41b7d3e88 generation=3 max_ttl_ms=99999999999999999999 members=0a1b2c3d,-,9f8e7d6c "
+        "self=0a1b2c3d"
         " run=-",
         HEAD "0a1b2c3d" TAIL,
         HEAD "0a1b2c3d,-" TAIL,
@@ -175,7 +176,7 @@ TEST(test_random_bytes_are_read_within_their_bounds)
         struct marker marker;
         bool taken = marker_parse(&marker, exact, length);
         if (taken)
-            assert_int_equal(marker_place_of(&marker, marker.self) >= 0, true);
+            assert_int_equal(marker_number_of(&marker, marker.self) >= 0, true);
         free(exact);
     }
 }
@@ -196,19 +197,19 @@ TEST(test_membership_is_all_but_self_and_run)
     other.group[15] = '9';
     assert_false(marker_same_membership(&base, &other));
     other = base;
-    snprintf(other.places[1], sizeof other.places[1], "00000001");
+    snprintf(other.members[1], sizeof other.members[1], "00000001");
     assert_false(marker_same_membership(&base, &other));
     other = base;
-    other.place_count = 5;
+    other.member_count = 5;
     assert_false(marker_same_membership(&base, &other));
 }
 
-/* One step of a membership changes places, and counts each. */
+/* One step of a membership changes numbers, and counts each. */
 TEST(test_what_follows_a_membership)
 {
     struct marker before = parse(GOOD), after;
     assert_true(marker_follows(&before, &before));
-    after = parse("3 group=5f2a90c41b7d3e88 generation=4 max_ttl_ms=60000 places=0a1b2c3d,11111111,9f8e7d6c "
+    after = parse("4 group=5f2a90c41b7d3e88 generation=4 max_ttl_ms=60000 members=0a1b2c3d,11111111,9f8e7d6c "
                   "self=9f8e7d6c run=-");
     assert_true(marker_follows(&after, &before));
     assert_false(marker_follows(&before, &after));
@@ -221,17 +222,17 @@ TEST(test_what_follows_a_membership)
     after.max_ttl_ms++;
     assert_false(marker_follows(&after, &before));
     after = before;
-    after.place_count = 5;
+    after.member_count = 5;
     assert_false(marker_follows(&after, &before));
 }
 
-TEST(test_a_vacant_place_is_nobodys)
+TEST(test_a_vacant_number_is_nobodys)
 {
     struct marker marker = parse(GOOD);
-    assert_int_equal(marker_place_of(&marker, "0a1b2c3d"), 0);
-    assert_int_equal(marker_place_of(&marker, "9f8e7d6c"), 2);
-    assert_int_equal(marker_place_of(&marker, "9f8e7d6d"), -1);
-    assert_int_equal(marker_place_of(&marker, ""), -1);
+    assert_int_equal(marker_number_of(&marker, "0a1b2c3d"), 0);
+    assert_int_equal(marker_number_of(&marker, "9f8e7d6c"), 2);
+    assert_int_equal(marker_number_of(&marker, "9f8e7d6d"), -1);
+    assert_int_equal(marker_number_of(&marker, ""), -1);
 }
 
 TEST(test_hex)

@@ -72,13 +72,13 @@ static unsigned bits(unsigned set)
 }
 
 /* The servers that are members together with this one: their markers are of one membership, in which each has a
- * place. */
+ * number. */
 static unsigned members_with(const struct world *world, unsigned server, unsigned servers)
 {
     const struct marker *marker = &world->marker[server];
     unsigned voters = 0;
     for (unsigned i = 0; i < servers && marker->generation != 0; i++)
-        if (marker_same_membership(marker, &world->marker[i]) && marker_place_of(marker, world->marker[i].self) >= 0)
+        if (marker_same_membership(marker, &world->marker[i]) && marker_number_of(marker, world->marker[i].self) >= 0)
             voters |= 1U << i;
     return voters;
 }
@@ -171,7 +171,7 @@ static void assert_ends_well(const struct history *history, struct world world, 
     if (history->newcomer_is_outside)
         expected &= ~(1U << history->leaving);
     assert_int_equal(voters, expected & ~(history->newcomer_is_outside ? 0 : 1U << history->nodes));
-    assert_int_equal(marker_place_of(&world.marker[newcomer], new_id), history->leaving);
+    assert_int_equal(marker_number_of(&world.marker[newcomer], new_id), history->leaving);
     unsigned generations = history->newcomer_is_outside ? 2 : 1;
     assert_int_equal(world.marker[newcomer].generation, founding(history->nodes).generation + generations);
     char run[MARKER_RUN_DIGITS + 1];
@@ -192,7 +192,7 @@ static void assert_quarantine_is_late_enough(const struct history *history, cons
         return;
     unsigned before = 1; /* the server that is gone */
     for (unsigned i = 0; i < history->nodes; i++)
-        before += i != newcomer && marker_place_of(&world->marker[i], new_id) < 0;
+        before += i != newcomer && marker_number_of(&world->marker[i], new_id) < 0;
     assert_true(before < quorum);
 }
 
@@ -236,8 +236,8 @@ TEST(a_readmission_may_be_interrupted_anywhere)
 
 /* --- changes that met --------------------------------------------------------------------------------------------- */
 
-/* What a member knows: the group before, a record of the server that is at the first place now, another record of that
- * place, that an operator made it vacant; or nothing, because it was emptied. */
+/* What a member knows: the group before, a record of the server that is at the first number now, another record of that
+ * number, that an operator made it vacant; or nothing, because it was emptied. */
 enum known { BEFORE, RECORDED, OTHER_RECORDED, VACATED, NOTHING, KNOWN };
 
 static const char *const met_ids[] = {"00000001", "aaaa0001", "bbbb0001", ""};
@@ -248,11 +248,11 @@ static void knows(struct world *world, unsigned server, enum known known)
         memset(&world->marker[server], 0, sizeof world->marker[server]);
         return;
     }
-    id_set(world->marker[server].places[0], met_ids[known]);
+    id_set(world->marker[server].members[0], met_ids[known]);
     world->marker[server].generation += known != BEFORE;
 }
 
-/* All members but those of the first place, so many of each kind. */
+/* All members but those of the first number, so many of each kind. */
 static struct world met(unsigned nodes, const unsigned counts[KNOWN], enum known emptied, bool has_successor)
 {
     struct world world = world_begin(nodes);
@@ -267,7 +267,7 @@ static struct world met(unsigned nodes, const unsigned counts[KNOWN], enum known
     return world;
 }
 
-/* Healing again and again, with all in reach, ends with the server at the first place as a member. */
+/* Healing again and again, with all in reach, ends with the server at the first number as a member. */
 static void assert_heals(const struct history *history, struct world world, unsigned members)
 {
     struct membership_step step = {.verdict = MEMBERSHIP_WAIT};
@@ -334,7 +334,7 @@ TEST(the_check_would_find_a_replacement_in_one_step)
     for (unsigned i = 1; i <= 3; i++) {
         after.marker[i] = before.marker[1];
         after.marker[i].generation++;
-        id_set(after.marker[i].places[0], new_id);
+        id_set(after.marker[i].members[0], new_id);
         id_set(after.marker[i].self, i == 3 ? new_id : before.marker[i].self);
     }
     unsigned ours = voters_with(&before, 1, 4), theirs = voters_with(&after, 1, 4);

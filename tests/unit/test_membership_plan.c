@@ -57,7 +57,7 @@ TEST(a_member_or_a_stranger_is_no_newcomer)
     assert_refused(step_of(5, 0, true, 0x3f), MEMBERSHIP_REFUSED,
                    "n6 belongs to another lock group (ffffffffffffffff)");
     world.marker[5] = world.marker[4];
-    id_set(world.marker[5].places[4], "0000000a");
+    id_set(world.marker[5].members[4], "0000000a");
     id_set(world.marker[5].self, "0000000a");
     world.marker[5].generation = 3;
     assert_refused(step_of(5, 0, true, 0x3f), MEMBERSHIP_REFUSED, "n6 was a member of this group before (as 0000000a)");
@@ -67,7 +67,7 @@ TEST(a_node_that_was_replaced_is_no_member)
 {
     world = world_begin(3);
     for (unsigned i = 1; i < 3; i++) {
-        id_set(world.marker[i].places[0], "0000000a");
+        id_set(world.marker[i].members[0], "0000000a");
         world.marker[i].generation += 2;
     }
     assert_refused(step_of(3, 0, true, 0xf), MEMBERSHIP_REFUSED,
@@ -77,9 +77,9 @@ TEST(a_node_that_was_replaced_is_no_member)
 
 /* --- changes that met --------------------------------------------------------------------------------------------- */
 
-static void changes(unsigned server, unsigned place, const char *id)
+static void changes(unsigned server, unsigned number, const char *id)
 {
-    id_set(world.marker[server].places[place], id);
+    id_set(world.marker[server].members[number], id);
     world.marker[server].generation++;
 }
 
@@ -92,7 +92,7 @@ static struct membership_step healing(unsigned reached)
     return step;
 }
 
-/* Of three members two know one record of the first place, and one knows another; the fourth forgot. */
+/* Of three members two know one record of the first number, and one knows another; the fourth forgot. */
 static void records_meet(void)
 {
     memset(&world.marker[0], 0, sizeof world.marker[0]);
@@ -101,7 +101,7 @@ static void records_meet(void)
         changes(i, 0, i == 1 ? "0000000a" : "0000000b");
 }
 
-TEST(a_contested_place_becomes_vacant)
+TEST(a_contested_number_becomes_vacant)
 {
     records_meet();
     assert_refused(step_of(5, MEMBERSHIP_NOBODY, false, 0x1f), MEMBERSHIP_WAIT, "two changes of the group met");
@@ -113,7 +113,7 @@ TEST(a_contested_place_becomes_vacant)
         assert_int_equal(step.verdict, MEMBERSHIP_WRITE);
         assert_int_equal(step.server, server);
         assert_int_equal(step.group.generation, 9); /* above all that clients may have adopted */
-        assert_string_equal(step.group.places[0], "");
+        assert_string_equal(step.group.members[0], "");
         perform(history, &world, &step);
     }
     free(history);
@@ -122,7 +122,7 @@ TEST(a_contested_place_becomes_vacant)
         struct membership_step step = step_of(5, leaving, false, 0x1f);
         assert_int_equal(step.verdict, MEMBERSHIP_WRITE);
         assert_int_equal(step.server, 1);
-        assert_string_equal(step.group.places[0], new_id);
+        assert_string_equal(step.group.members[0], new_id);
     }
 }
 
@@ -135,7 +135,7 @@ TEST(a_node_that_lost_its_marker_gets_no_vote_yet)
         struct membership_step step = plan(history, &world, 0x1f);
         assert_int_equal(step.verdict, MEMBERSHIP_WRITE);
         assert_int_equal(step.server, server % 5);
-        assert_string_equal(step.group.places[0], new_id);
+        assert_string_equal(step.group.members[0], new_id);
         assert_false(step.gives_vote);
         perform(history, &world, &step);
     }
@@ -144,7 +144,7 @@ TEST(a_node_that_lost_its_marker_gets_no_vote_yet)
     free(history);
 }
 
-TEST(too_few_that_are_sure_of_their_places_settle_nothing)
+TEST(too_few_that_are_sure_of_their_numbers_settle_nothing)
 {
     records_meet();
     assert_int_equal(healing(0x17).verdict, MEMBERSHIP_TOO_FEW);
@@ -152,8 +152,8 @@ TEST(too_few_that_are_sure_of_their_places_settle_nothing)
     changes(1, 1, "0000000d");
     id_set(world.marker[1].self, "0000000d");
     id_set(world.marker[3].self, "0000000c");
-    assert_refused(healing(0x1f), MEMBERSHIP_REFUSED, "only 1 of the nodes that can be reached have a place");
-    assert_refused(healing(0x0e), MEMBERSHIP_TOO_FEW, "only 1 of the nodes that can be reached have a place");
+    assert_refused(healing(0x1f), MEMBERSHIP_REFUSED, "only 1 of the nodes that can be reached have a number");
+    assert_refused(healing(0x0e), MEMBERSHIP_TOO_FEW, "only 1 of the nodes that can be reached have a number");
 }
 
 TEST(what_a_quorum_knows_is_not_contested)
@@ -165,11 +165,11 @@ TEST(what_a_quorum_knows_is_not_contested)
     assert_int_equal(step.verdict, MEMBERSHIP_WRITE);
     assert_int_equal(step.server, 1);
     assert_int_equal(step.group.generation, 8);
-    assert_string_equal(step.group.places[0], "0000000b");
+    assert_string_equal(step.group.members[0], "0000000b");
     assert_int_equal(step_of(5, MEMBERSHIP_NOBODY, false, 0x0f).verdict, MEMBERSHIP_WAIT);
 }
 
-/* Who changed two places never knew of the record that a quorum has, although its generation is higher. */
+/* Who changed two numbers never knew of the record that a quorum has, although its generation is higher. */
 TEST(a_higher_generation_may_contest_as_well)
 {
     for (unsigned i = 0; i < 3; i++)
@@ -183,8 +183,8 @@ TEST(a_higher_generation_may_contest_as_well)
         assert_int_equal(step.verdict, MEMBERSHIP_WRITE);
         assert_int_equal(step.server, server);
         assert_int_equal(step.group.generation, 11);
-        assert_string_equal(step.group.places[0], "");
-        assert_string_equal(step.group.places[4], "");
+        assert_string_equal(step.group.members[0], "");
+        assert_string_equal(step.group.members[4], "");
         perform(history, &world, &step);
     }
     free(history);
@@ -192,22 +192,22 @@ TEST(a_higher_generation_may_contest_as_well)
         struct membership_step step = step_of(5, (int)i, false, 0x1f);
         assert_int_equal(step.verdict, MEMBERSHIP_WRITE);
         assert_int_equal(step.server, 1);
-        assert_string_equal(step.group.places[i], new_id);
+        assert_string_equal(step.group.members[i], new_id);
     }
 }
 
 TEST(another_replacement_is_finished_first)
 {
     for (unsigned i = 1; i < 5; i++) {
-        world.marker[i].places[0][0] = '\0';
+        world.marker[i].members[0][0] = '\0';
         world.marker[i].generation++;
     }
     assert_refused(step_of(5, 2, true, 0x3f), MEMBERSHIP_REFUSED, "another node than n3 is being replaced");
     assert_refused(step_of(5, 2, true, 0x3b), MEMBERSHIP_REFUSED,
-                   "the vacant place is that of n1"); /* n3 is dead; the vacancy can be seen to be n1's */
-    world = world_begin(3);                           /* of three nodes, only one stays in both replacements */
+                   "the vacant number is that of n1"); /* n3 is dead; the vacancy can be seen to be n1's */
+    world = world_begin(3);                            /* of three nodes, only one stays in both replacements */
     for (unsigned i = 1; i < 3; i++) {
-        world.marker[i].places[0][0] = '\0';
+        world.marker[i].members[0][0] = '\0';
         world.marker[i].generation++;
     }
     assert_refused(step_of(3, 2, true, 0xf), MEMBERSHIP_REFUSED, "another node than n3 is being replaced");
@@ -215,65 +215,65 @@ TEST(another_replacement_is_finished_first)
 
 TEST(a_group_of_another_size_is_refused)
 {
-    assert_refused(step_of(3, 0, true, 0xf), MEMBERSHIP_REFUSED, "the group has 5 places, but 3 nodes are configured");
+    assert_refused(step_of(3, 0, true, 0xf), MEMBERSHIP_REFUSED, "the group has 5 members, but 3 nodes are configured");
 }
 
-TEST(one_place_of_two_nodes_is_refused)
+TEST(one_number_of_two_nodes_is_refused)
 {
     world.marker[2] = world.marker[1];
-    assert_refused(step_of(5, 0, true, 0x3f), MEMBERSHIP_REFUSED, "n2 and n3 have the same place 00000002");
+    assert_refused(step_of(5, 0, true, 0x3f), MEMBERSHIP_REFUSED, "n2 and n3 are the same member 00000002");
 }
 
-/* Two nodes are dead and the configuration has another order than the places: nothing is guessed. */
-TEST(a_place_is_not_guessed)
+/* Two nodes are dead and the configuration has another order than the numbers: nothing is guessed. */
+TEST(a_number_is_not_guessed)
 {
     struct marker first = world.marker[0];
     world.marker[0] = world.marker[1];
     world.marker[1] = first;
     assert_refused(step_of(5, 4, true, 0x27), MEMBERSHIP_TOO_FEW,
-                   "the place of n5 in the group is not known"); /* n4 and n5 are away */
-    struct membership_step step = step_of(5, 0, true, 0x2f);     /* n1 says which one it has, although n5 is away */
+                   "the number of n5 in the group is not known"); /* n4 and n5 are away */
+    struct membership_step step = step_of(5, 0, true, 0x2f);      /* n1 says which one it has, although n5 is away */
     assert_int_equal(step.verdict, MEMBERSHIP_WRITE);
-    assert_non_null(strstr(step.text, "places=00000001,-,00000003,00000004,00000005 "));
+    assert_non_null(strstr(step.text, "members=00000001,-,00000003,00000004,00000005 "));
     world = world_begin(5);
     step = step_of(5, 4, true, 0x27);
     assert_int_equal(step.verdict, MEMBERSHIP_WRITE);
-    assert_non_null(strstr(step.text, "places=00000001,00000002,00000003,00000004,- "));
+    assert_non_null(strstr(step.text, "members=00000001,00000002,00000003,00000004,- "));
 }
 
-/* The configuration has another order than the places, and the node that goes is dead: what nobody else has was its. */
-TEST(the_only_missing_place_is_taken)
+/* The configuration has another order than the numbers, and the node that goes is dead: what nobody else has was its. */
+TEST(the_only_missing_number_is_taken)
 {
     struct marker first = world.marker[1];
     world.marker[1] = world.marker[4];
     world.marker[4] = first;
     struct membership_step step = step_of(5, 4, true, 0x2f);
     assert_int_equal(step.verdict, MEMBERSHIP_WRITE);
-    assert_non_null(strstr(step.text, "places=00000001,-,00000003,00000004,00000005 "));
+    assert_non_null(strstr(step.text, "members=00000001,-,00000003,00000004,00000005 "));
 }
 
 /* The configuration names nodes that were replaced long ago: they count for nothing. */
 TEST(former_members_do_not_count)
 {
     for (unsigned i = 0; i < 3; i++) {
-        id_set(world.marker[i].places[3], "0000000c");
+        id_set(world.marker[i].members[3], "0000000c");
         world.marker[i].generation += 2;
     }
     assert_refused(
         step_of(5, 0, true, 0x2e), MEMBERSHIP_TOO_FEW,
         "only 2 of the nodes that stay are reached and belong to the group"); /* n2, n3, and n4 that was replaced */
     world.marker[5] = world.marker[1];
-    id_set(world.marker[5].places[0], new_id);
-    id_set(world.marker[5].places[2], "0000000d");
+    id_set(world.marker[5].members[0], new_id);
+    id_set(world.marker[5].members[2], "0000000d");
     id_set(world.marker[5].self, new_id);
     world.marker[5].generation += 2;
     struct membership_step step = step_of(5, 0, true, 0x2e);
-    assert_int_equal(step.verdict, MEMBERSHIP_WRITE); /* n2 learns of it; n3 and n4 have no place */
+    assert_int_equal(step.verdict, MEMBERSHIP_WRITE); /* n2 learns of it; n3 and n4 have no number */
     struct history *history = history_of(5, 0, true);
     perform(history, &world, &step);
     free(history);
     assert_refused(step_of(5, 0, true, 0x2e), MEMBERSHIP_TOO_FEW,
-                   "n6 has its place, but too few of the other nodes can be reached");
+                   "n6 is a member, but too few of the other nodes can be reached");
 }
 
 /* A member that was away during a change learns of it, and keeps what it says about its run. */
@@ -281,7 +281,7 @@ TEST(members_are_brought_up_to_date)
 {
     struct membership membership = {.nodes = 5, .leaving = MEMBERSHIP_NOBODY, .new_id = new_id};
     for (unsigned i = 0; i < 4; i++) {
-        id_set(world.marker[i].places[0], "0000000a");
+        id_set(world.marker[i].members[0], "0000000a");
         if (i == 0)
             id_set(world.marker[i].self, "0000000a");
         world.marker[i].generation += 2;
@@ -292,8 +292,8 @@ TEST(members_are_brought_up_to_date)
     struct membership_step step = membership_next(&membership);
     assert_int_equal(step.verdict, MEMBERSHIP_WRITE);
     assert_int_equal(step.server, 4);
-    assert_string_equal(step.text, "3 group=00112233445566aa generation=9 max_ttl_ms=2000 "
-                                   "places=0000000a,00000002,00000003,00000004,00000005 self=00000005 run=-");
+    assert_string_equal(step.text, "4 group=00112233445566aa generation=9 max_ttl_ms=2000 "
+                                   "members=0000000a,00000002,00000003,00000004,00000005 self=00000005 run=-");
     assert_true(marker_parse(&world.marker[4], step.text, strlen(step.text)));
     node_read(&membership.node[4], &world, 4, true);
     assert_int_equal(membership_next(&membership).verdict, MEMBERSHIP_DONE);

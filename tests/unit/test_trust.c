@@ -68,13 +68,13 @@ static void change_ttl(struct marker *marker)
 
 static void change_count(struct marker *marker)
 {
-    marker->place_count += 2;
-    snprintf(marker->places[3], sizeof marker->places[3], "0000000e");
+    marker->member_count += 2;
+    snprintf(marker->members[3], sizeof marker->members[3], "0000000e");
 }
 
 static void change_self(struct marker *marker)
 {
-    memcpy(marker->self, marker->places[0], sizeof marker->self);
+    memcpy(marker->self, marker->members[0], sizeof marker->self);
 }
 
 /* E19, E20, H2 and what else can be wrong with one of three from the start: the third node, the others are sound. */
@@ -116,18 +116,18 @@ TEST(other_things_under_the_key)
     expect_votes(2);
 }
 
-TEST(a_node_that_was_replaced_is_no_place)
+TEST(a_node_that_was_replaced_is_no_number)
 {
     for (unsigned i = 0; i < 2; i++) {
         struct marker marker = group_marker(3, 2, i);
-        marker.places[2][0] = '\0';
+        marker.members[2][0] = '\0';
         mark(i, marker, run_of(i));
     }
     look(0);
     expect(0, TRUST_EXCLUDED, TRUST_OTHER_GENERATION); /* the majority is still behind */
     expect_voters(6);
     look(1);
-    expect(2, TRUST_EXCLUDED, TRUST_NOT_A_PLACE);
+    expect(2, TRUST_EXCLUDED, TRUST_NOT_A_MEMBER);
     expect_voters(3);
 }
 
@@ -139,7 +139,7 @@ TEST(no_majority_has_one_group)
     look_at_all();
     for (unsigned i = 0; i < 5; i++)
         expect(i, TRUST_EXCLUDED, TRUST_NO_GROUP);
-    mark(2, group_marker(5, 1, 1), run_of(2)); /* a third marker, but of a place that is counted already */
+    mark(2, group_marker(5, 1, 1), run_of(2)); /* a third marker, but of a number that is counted already */
     look(2);
     expect(2, TRUST_EXCLUDED, TRUST_NO_GROUP);
     mark(2, group_marker(5, 1, 2), run_of(2));
@@ -148,7 +148,7 @@ TEST(no_majority_has_one_group)
     expect(3, TRUST_EXCLUDED, TRUST_NO_MARKER);
 }
 
-/* E20: five places, three nodes configured, and the other way round. */
+/* E20: five numbers, three nodes configured, and the other way round. */
 TEST(a_group_of_another_size)
 {
     for (unsigned nodes = 3; nodes <= 5; nodes += 2) {
@@ -181,8 +181,8 @@ TEST(one_server_counts_once)
     }
 }
 
-/* A copied server: the same marker, another run. The trusted one keeps the place, wherever it is in the list. */
-TEST(one_place_votes_once)
+/* A copied server: the same marker, another run. The trusted one keeps the number, wherever it is in the list. */
+TEST(one_number_votes_once)
 {
     world_make(3);
     mark(0, group_marker(3, 1, 2), run_of(2)); /* a copy of server 2, with its own run id */

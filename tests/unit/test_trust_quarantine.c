@@ -42,7 +42,7 @@ TEST(a_restarted_node_is_quarantined_and_healed)
     expect_healing(1);
 }
 
-/* Another server there is another matter (test_trust_places.c). */
+/* Another server there is another matter (test_trust_numbers.c). */
 TEST(an_emptied_node_is_quarantined_and_healed)
 {
     start(5);
@@ -138,7 +138,7 @@ TEST(a_replica_is_excluded_and_forgets)
     expect_healing(1);
 }
 
-/* Its marker is that of its master, which keeps its place. */
+/* Its marker is that of its master, which keeps its number. */
 TEST(a_replica_of_another_node_takes_nothing_from_it)
 {
     restart(0, 21);
@@ -467,7 +467,7 @@ TEST(a_write_is_repeated_once_a_second)
     }
 }
 
-TEST(a_lost_place_that_somebody_else_has_is_not_written)
+TEST(a_lost_number_that_somebody_else_has_is_not_written)
 {
     empty(1);
     expect(1, TRUST_QUARANTINED, TRUST_LOST_MARKER);
@@ -478,17 +478,17 @@ TEST(a_lost_place_that_somebody_else_has_is_not_written)
     look(2);
     expect_votes(2);
     expect(1, TRUST_EXCLUDED, TRUST_NO_MARKER);
-    empty(2); /* lost again: it is this one that was seen last with the place */
+    empty(2); /* lost again: it is this one that was seen last with the number */
     expect_after(tick_after(QUARANTINE_NS), 0, 4, 0);
     expect(1, TRUST_EXCLUDED, TRUST_NO_MARKER);
 }
 
-TEST(a_lost_place_that_is_gone_is_not_written)
+TEST(a_lost_number_that_is_gone_is_not_written)
 {
     empty(2);
     for (unsigned i = 0; i < 2; i++) {
         struct marker marker = group_marker(3, 2, i);
-        marker.places[2][0] = '\0';
+        marker.members[2][0] = '\0';
         mark(i, marker, run_of(i));
         look(i);
     }
@@ -502,7 +502,7 @@ TEST(an_untrusted_marker_is_not_healed_while_a_newer_generation_is_seen)
     for (unsigned old = 0; old < 2; old++) {
         world_make(3);
         struct marker newer = group_marker(3, 3, 1 - old);
-        snprintf(newer.places[2], sizeof newer.places[2], "000000dd");
+        snprintf(newer.members[2], sizeof newer.members[2], "000000dd");
         mark(1 - old, newer, run_of(1 - old));
         restart(old, 70);
         look_at_all();

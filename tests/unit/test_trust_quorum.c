@@ -1,4 +1,4 @@
-/* A place of a group is given to another server, in two steps with one longest ttl between them, while any number of
+/* A number of a group is given to another server, in two steps with one longest ttl between them, while any number of
  * clients look on: some with the old list of nodes, some with the new one, each with any mixture of fresh, old and no
  * knowledge of each node's marker. All of it is enumerated: no two of them, at moments that are less than a ttl apart,
  * have votes of quorums that do not meet.
@@ -22,9 +22,9 @@ static void mark_stage(unsigned server, unsigned nodes, unsigned replaced, enum 
 {
     struct marker marker = group_marker(nodes, 1 + (uint32_t)stage, server);
     if (stage == VACANT)
-        marker.places[replaced][0] = '\0';
+        marker.members[replaced][0] = '\0';
     if (stage == FILLED)
-        snprintf(marker.places[replaced], sizeof marker.places[replaced], "%08x", nodes + 1);
+        snprintf(marker.members[replaced], sizeof marker.members[replaced], "%08x", nodes + 1);
     mark(server, marker, run_of(server));
 }
 
@@ -74,7 +74,7 @@ static bool votes_at(const struct story *story, bool new_list, const enum stage 
     return true;
 }
 
-/* Calls `visit` for all ways in which the markers can stand while the place is given away, with the windows that they
+/* Calls `visit` for all ways in which the markers can stand while the number is given away, with the windows that they
  * belong to: bit 0 = until the end of the wait, bit 1 = since the first step was written to a quorum. */
 static void each_moment(struct story *story,
                         void (*visit)(struct story *story, const enum stage *stages, unsigned windows, void *context),

@@ -17,8 +17,8 @@ static void change_marker(unsigned node, struct chance *chance)
     if (chance_per_mille(chance, 50))
         marker.max_ttl_ms = 500;
     unsigned vacant = chance_pick(chance, nodes);
-    if (chance_per_mille(chance, 200) && strcmp(marker.places[vacant], marker.self) != 0)
-        marker.places[vacant][0] = '\0';
+    if (chance_per_mille(chance, 200) && strcmp(marker.members[vacant], marker.self) != 0)
+        marker.members[vacant][0] = '\0';
     mark(node, marker, chance_per_mille(chance, 200) ? "" : world.servers[node].run_id);
 }
 

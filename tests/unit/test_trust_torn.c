@@ -4,15 +4,15 @@
 
 static const char *const ids[] = {"e0000029", "e000002a", "e000002b"};
 
-/* The group's generation 1 with other ids at some places: "" leaves a place as it is, "-" makes it vacant. */
+/* The group's generation 1 with other ids at some numbers: "" leaves a number as it is, "-" makes it vacant. */
 static struct marker changed(unsigned nodes, uint32_t generation, unsigned self, const char *first, const char *second)
 {
     struct marker marker = group_marker(nodes, generation, self);
     const char *const change[] = {first, second};
-    for (unsigned place = 0; place < 2; place++)
-        if (change[place][0] != '\0')
-            snprintf(marker.places[place], sizeof marker.places[place], "%s",
-                     strcmp(change[place], "-") == 0 ? "" : change[place]);
+    for (unsigned number = 0; number < 2; number++)
+        if (change[number][0] != '\0')
+            snprintf(marker.members[number], sizeof marker.members[number], "%s",
+                     strcmp(change[number], "-") == 0 ? "" : change[number]);
     return marker;
 }
 
@@ -99,7 +99,7 @@ TEST(fewer_than_a_quorum_decide_nothing)
     assert_int_equal(world.step.write, 0x18);
 }
 
-/* The server at place 1 is new there, and node 2 has not heard of it. */
+/* The server at number 1 is new there, and node 2 has not heard of it. */
 TEST(who_does_not_list_another_counts_for_nothing)
 {
     strangers(5, 1);
@@ -178,7 +178,7 @@ TEST(what_an_operator_began_is_his_to_finish)
     mark(1, changed(5, 2, 2, "", "-"), "");
     assert_int_equal(wanted(), 0);
     strangers(5, 1);
-    has(2, 3, ids[0], ""); /* the place was vacant in between */
+    has(2, 3, ids[0], ""); /* the number was vacant in between */
     assert_int_equal(wanted_without(0x2), 0);
 }
 
@@ -189,7 +189,7 @@ TEST(the_smaller_of_two_records_wins_when_the_other_cannot)
     has(2, 2, ids[0], "");
     assert_int_equal(wanted(), 0x2);
     write_at(0x2);
-    assert_string_equal(world.trust.group.places[0], ids[0]);
+    assert_string_equal(world.trust.group.members[0], ids[0]);
     strangers(5, 1);
     for (unsigned i = 2; i < 5; i++)
         has(i, 2, i == 2 ? ids[0] : ids[1], "");
@@ -199,11 +199,11 @@ TEST(the_smaller_of_two_records_wins_when_the_other_cannot)
     strangers(5, 0);
     comes_back_bare(1);
     comes_back_bare(2);
-    has(0, 2, "", ids[0]); /* the second place is contested */
+    has(0, 2, "", ids[0]); /* the second number is contested */
     has(3, 2, "", ids[0]);
     has(4, 2, "", ids[1]);
     assert_int_equal(wanted(), 0x10);
-    for (unsigned kind = 0; kind < 2; kind++) { /* two places are contested */
+    for (unsigned kind = 0; kind < 2; kind++) { /* two numbers are contested */
         strangers(5, 2);
         has(2, 3, ids[0], ids[1 + kind]);
         for (unsigned i = 3; i < 5; i++)
@@ -241,7 +241,7 @@ TEST(nothing_older_than_the_group_is_finished)
     restart(1, 91);
     mark(0, group_marker(3, 1, 0), run_of(90));
     struct marker marker = group_marker(3, 2, 1);
-    memcpy(marker.places[2], ids[2], sizeof marker.places[2]);
+    memcpy(marker.members[2], ids[2], sizeof marker.members[2]);
     mark(1, marker, run_of(91));
     assert_int_equal(wanted_without(0x4), 0);
 }

@@ -37,17 +37,18 @@ static inline const char *run_of(unsigned number)
     static char runs[4][MARKER_RUN_DIGITS + 1];
     static unsigned next;
     next = (next + 1) % 4;
-    snprintf(runs[next], sizeof runs[next], "%08x%032x", 0xe0000000u + number + 1, 0u); /* its beginning names places */
+    snprintf(runs[next], sizeof runs[next], "%08x%032x", 0xe0000000u + number + 1,
+             0u); /* its beginning names numbers */
     return runs[next];
 }
 
-/* Place i has the id 0000000<i + 1>. */
-static inline struct marker group_marker(unsigned places, uint32_t generation, unsigned self)
+/* Number i has the id 0000000<i + 1>. */
+static inline struct marker group_marker(unsigned numbers, uint32_t generation, unsigned self)
 {
     struct marker marker = {
-        .group = "00000000000000aa", .generation = generation, .max_ttl_ms = MAX_TTL_MS, .place_count = places};
-    for (unsigned i = 0; i < places; i++)
-        snprintf(marker.places[i], sizeof marker.places[i], "%08x", i + 1);
+        .group = "00000000000000aa", .generation = generation, .max_ttl_ms = MAX_TTL_MS, .member_count = numbers};
+    for (unsigned i = 0; i < numbers; i++)
+        snprintf(marker.members[i], sizeof marker.members[i], "%08x", i + 1);
     snprintf(marker.self, sizeof marker.self, "%08x", self + 1);
     return marker;
 }

@@ -123,7 +123,7 @@ TEST(one_node_alone_that_gets_a_marker_is_refused)
     no_quorum_for("another number of nodes than are configured");
 }
 
-TEST(a_foreign_node_in_the_place_of_one_has_no_vote)
+TEST(a_foreign_node_in_the_number_of_one_has_no_vote)
 {
     struct redis_server *foreign = redis_server_start(NULL);
     memcpy(list, cluster.nodes, sizeof list);
@@ -160,14 +160,14 @@ TEST(nodes_of_other_groups_do_not_make_one)
     no_quorum_for("(no_group)");
 }
 
-/* In place of the fifth node there is a new one, and a majority knows it; the list is the old one. */
+/* In number of the fifth node there is a new one, and a majority knows it; the list is the old one. */
 TEST(a_replaced_node_has_no_vote_and_a_node_that_missed_the_replacement_learns_of_it)
 {
     group_end();
     for (unsigned i = 0; i < QUORUM; i++) {
         struct marker marker = lock_group_marker(cluster.servers[i], i, NODES, CLUSTER_MAX_TTL_MS);
         marker.generation = 3;
-        snprintf(marker.places[4], sizeof marker.places[4], "00000006");
+        snprintf(marker.members[4], sizeof marker.members[4], "00000006");
         lock_group_mark(cluster.servers[i], &marker);
     }
     group_start();
@@ -181,7 +181,7 @@ TEST(a_replaced_node_has_no_vote_and_a_node_that_missed_the_replacement_learns_o
     redis_server_kill(cluster.servers[0]);
     redis_server_kill(cluster.servers[1]);
     loop_await(loop, redlock_group_nodes_up(group) == NODES - 2);
-    no_quorum_for("(not_a_place)");
+    no_quorum_for("(not_a_member)");
     redis_server_kill(cluster.servers[2]);
     loop_await(loop, redlock_group_nodes_up(group) == MINORITY);
     no_quorum_for("a majority of the lock nodes cannot be reached");

@@ -241,12 +241,12 @@ TEST(a_group_is_made_of_strangers)
     assert_true(all.has_group && all.nodes == 3 && all.reached == 3 && all.voters == 3 && all.quorum == 2);
     assert_true(all.generation == 1 && all.max_ttl_ms == 60000 && all.vacant == 0);
     assert_string_equal(all.group, first.group);
-    assert_true(first.max_ttl_ms == 60000 && first.place_count == 3 && first.generation == 1);
+    assert_true(first.max_ttl_ms == 60000 && first.member_count == 3 && first.generation == 1);
     for (unsigned i = 0; i < MEMBERS; i++) {
         const struct redlock_node_view *view = redlock_nodes_view(nodes, i);
         struct marker marker = marker_of(i), expected = lock_group_marker(servers[i], i, 3, 60000);
         assert_true(marker_same_membership(&marker, &first));
-        assert_string_equal(marker.self, first.places[i]);
+        assert_string_equal(marker.self, first.members[i]);
         assert_string_equal(marker.run, expected.run);
         assert_string_equal(view->id, marker.self);
         assert_string_equal(view->group, first.group);
@@ -460,7 +460,7 @@ TEST(a_member_that_is_reached_twice_votes_once)
     expect(look(), REDLOCK_NODES_DONE, "lock3: ");
     expect_node(2, "excluded", "duplicate");
     char same[64];
-    snprintf(same, sizeof same, "lock1 has the same place %s", copy.self);
+    snprintf(same, sizeof same, "lock1 is the same member %s", copy.self);
     assert_string_equal(redlock_nodes_view(nodes, 2)->trouble, same);
 }
 
@@ -485,7 +485,7 @@ TEST(the_number_of_nodes_is_that_of_the_group)
     expect(look(), REDLOCK_NODES_REFUSED, "lock1: The lock group has another number of nodes than are configured");
     expect_node(0, "excluded", "node_count");
     assert_int_equal(redlock_nodes_group(nodes).voters, 0);
-    expect(heal(true), REDLOCK_NODES_REFUSED, "the group has 3 places, but 5 nodes are configured");
+    expect(heal(true), REDLOCK_NODES_REFUSED, "the group has 3 members, but 5 nodes are configured");
 }
 
 /* --- healing ------------------------------------------------------------------------------------------------------ */
@@ -583,7 +583,7 @@ TEST(a_node_that_lost_its_marker_comes_in_under_a_new_id)
     expect_took(begin, OTHERS_RETURN_NS + wait_ns());
     struct marker after = marker_of(1), other = marker_of(0);
     assert_int_equal(after.generation, 2);
-    assert_int_equal(marker_place_of(&after, after.self), 1);
+    assert_int_equal(marker_number_of(&after, after.self), 1);
     assert_string_not_equal(after.self, founding[1].self);
     assert_true(marker_same_membership(&after, &other));
     expect_all_vote();
@@ -653,7 +653,7 @@ TEST(nodes_that_lost_their_markers_come_in_one_after_the_other)
     expect_all_vote();
 }
 
-/* Whoever saw which place it had gives it back that place. */
+/* Whoever saw which number it had gives it back that number. */
 TEST(a_node_that_is_emptied_meanwhile_keeps_its_id)
 {
     group_begin();
@@ -676,7 +676,7 @@ TEST(an_empty_server_at_the_address_of_a_node_is_healed)
     expect(heal(true), REDLOCK_NODES_DONE, "");
     struct marker marker = marker_of(3);
     assert_int_equal(marker.generation, 2);
-    assert_string_equal(marker.self, marker.places[1]);
+    assert_string_equal(marker.self, marker.members[1]);
     expect_all_vote();
 }
 
@@ -711,19 +711,19 @@ TEST(a_marker_that_cannot_be_written_is_named)
     assert_string_equal(marker_of(1).run, founding[1].run);
     ask(1, "ACL SETUSER default +set");
     ask(1, "DEL " MARKER_KEY);
-    ask(0, "ACL SETUSER default -set"); /* it is to record that the place is vacant */
+    ask(0, "ACL SETUSER default -set"); /* it is to record that the number is vacant */
     expect(heal(true), REDLOCK_NODES_REFUSED, "lock1: its marker cannot be written: ");
 }
 
 /* --- replacing ---------------------------------------------------------------------------------------------------- */
 
-/* The new server has the place of the second, the others know of it, and nothing else changed. */
+/* The new server has the number of the second, the others know of it, and nothing else changed. */
 static void assert_replaced(void)
 {
     struct marker new = marker_of(NEW), expected = lock_group_marker(servers[NEW], 0, 3, 1000);
     assert_string_equal(new.group, founding[0].group);
     assert_int_equal(new.generation, 3);
-    assert_int_equal(marker_place_of(&new, new.self), 1);
+    assert_int_equal(marker_number_of(&new, new.self), 1);
     assert_string_equal(new.run, expected.run);
     for (unsigned i = 0; i < MEMBERS; i += 2) {
         struct marker marker = marker_of(i);
@@ -743,7 +743,7 @@ TEST(a_living_node_is_replaced)
     expect(replace(1), REDLOCK_NODES_DONE, "");
     expect_took(begin, wait_ns());
     expect(look(), REDLOCK_NODES_DONE, "lock2: The server was replaced by another one"); /* the list is the old one */
-    expect_node(1, "excluded", "not_a_place");
+    expect_node(1, "excluded", "not_a_member");
     expect(heal(true), REDLOCK_NODES_REFUSED, "lock2: lock2 is no member of the group any more: it was replaced");
     begin = instant_now();
     expect(replace(1), REDLOCK_NODES_DONE, ""); /* and again, which changes nothing */
@@ -764,7 +764,7 @@ static void mark_vacant(unsigned server)
 {
     struct marker marker = founding[server];
     marker.generation = 2;
-    marker.places[1][0] = '\0';
+    marker.members[1][0] = '\0';
     lock_group_mark(servers[server], &marker);
 }
 
@@ -772,7 +772,7 @@ static void mark_filled(unsigned server)
 {
     struct marker marker = founding[server == NEW ? 0 : server], own = lock_group_marker(servers[server], 0, 3, 1000);
     marker.generation = 3;
-    memcpy(marker.places[1], "feedbeef", MARKER_ID_DIGITS);
+    memcpy(marker.members[1], "feedbeef", MARKER_ID_DIGITS);
     if (server == NEW) {
         memcpy(marker.self, "feedbeef", MARKER_ID_DIGITS);
         memcpy(marker.run, own.run, sizeof marker.run);
@@ -831,7 +831,7 @@ TEST(changes_that_met_are_settled)
     mark_vacant(0);
     struct marker recorded = marker_of(2);
     recorded.generation++;
-    memcpy(recorded.places[1], "feedbeef", MARKER_ID_DIGITS);
+    memcpy(recorded.members[1], "feedbeef", MARKER_ID_DIGITS);
     lock_group_mark(servers[2], &recorded);
     ask(1, "FLUSHALL");
     expect(heal(false), REDLOCK_NODES_WAITING, "two changes of the group met");
@@ -861,7 +861,7 @@ TEST(the_new_server_has_to_be_fit)
     group_begin();
     ask(NEW, "SET something 1");
     expect(replace(1), REDLOCK_NODES_REFUSED,
-           "new: there are keys, such as something: only an empty server can take a place");
+           "new: there are keys, such as something: only an empty server can become a member");
     struct marker foreign = lock_group_marker(servers[NEW], 0, 3, 1000);
     lock_group_mark(servers[NEW], &foreign);
     expect(replace(1), REDLOCK_NODES_REFUSED, "belongs to another lock group (00000000deadbeef)");

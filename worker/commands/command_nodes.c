@@ -357,7 +357,7 @@ const struct command command_nodes = {
         "0\n"
         "they all vote; 75 not yet; 1 something else is wrong.\n"
         "\n"
-        "`replace` puts another, empty server into the place of a node, which may be dead: first the place is made\n"
+        "`replace` puts another, empty server in the place of a node, which may be dead: first the member is made\n"
         "vacant, then, one longest ttl later, the new server gets it, so that any two majorities have a node in\n"
         "common all the time. ADDRESS is host:port, an address as for --node, or the path of a socket; what it does\n"
         "not say (TLS, user and password) is as of the node. It says what to change in the configurations. When it is\n"

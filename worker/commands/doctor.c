@@ -732,8 +732,8 @@ static const struct doctor_kind lock_node_quarantined = {
 static const struct doctor_kind lock_node_excluded = {
     "lock-node-excluded", DOCTOR_ERROR, "It has no vote until somebody does something; fewer of the others may fail.",
     "See `holdfast nodes`, and docs/lock-nodes.md."};
-static const struct doctor_kind lock_place_vacant = {
-    "lock-place-vacant", DOCTOR_WARNING, "A place in the lock group is nobody's: one node less may fail.",
+static const struct doctor_kind lock_member_vacant = {
+    "lock-member-vacant", DOCTOR_WARNING, "A member of the lock group is vacant: one node less may fail.",
     "Finish what was begun: `holdfast nodes replace`, or `heal --wait`, again."};
 static const struct doctor_kind lock_clock_rate = {
     "lock-clock-rate", DOCTOR_ERROR,
@@ -797,7 +797,7 @@ static void group_judge(struct doctor *doctor, const struct redlock_nodes *nodes
 {
     struct redlock_group_view group = redlock_nodes_group(nodes);
     if (group.vacant > 0)
-        doctor_find(doctor, &lock_place_vacant, "%u place of the lock group is vacant", group.vacant);
+        doctor_find(doctor, &lock_member_vacant, "%u member of the lock group is vacant", group.vacant);
     bool is_told_by_nodes = group.reached >= group.quorum && nodes_markers_of(nodes).marked > 0;
     if (!group.has_group && group.nodes > 1 && !is_told_by_nodes) {
         if (group.reached >= group.quorum)

@@ -254,7 +254,7 @@ static void notes_print(const struct redlock_nodes *nodes, const struct redlock_
     group_text(nodes, &text);
     puts(buffer_text(&text));
     if (group->vacant > 0)
-        puts("A place of the group is vacant: a replacement was begun and not finished. Run `holdfast nodes replace`, "
+        puts("A member of the group is vacant: a replacement was begun and not finished. Run `holdfast nodes replace`, "
              "or `holdfast nodes heal --wait`, again.");
     fences_print(nodes, group->nodes);
     verdicts_print(nodes, group->nodes);

@@ -125,7 +125,7 @@ void lock_group_look(void *argument)
     redlock_nodes_close(nodes);
 }
 
-/* The configuration names the new one as soon as it has the place, and clients that start from then on read that. */
+/* The configuration names the new one as soon as it has the number, and clients that start from then on read that. */
 void lock_group_replace(void *argument)
 {
     unsigned index = schedule.replaced;
@@ -137,7 +137,7 @@ void lock_group_replace(void *argument)
     redlock_nodes_close(nodes);
     schedule.is_replacing = false;
     /* An earlier attempt began it, and others finished it: the new node is configured, and healing gives it its
-     * place. */
+     * number. */
     bool is_left_to_healing = end == REDLOCK_NODES_REFUSED && schedule.is_calm;
     if (is_left_to_healing)
         server_evict(schedule.spare->server, SIZE_MAX, 1);
@@ -236,20 +236,20 @@ static bool is_whole(void)
     return true;
 }
 
-static void marker_change(unsigned index, int place, const char *id)
+static void marker_change(unsigned index, int number, const char *id)
 {
     struct marker marker;
     char text[MARKER_TEXT_MAX];
     struct value *value = marker_of(index, &marker);
     marker.generation++;
-    snprintf(marker.places[place], sizeof marker.places[place], "%s", id);
+    snprintf(marker.members[number], sizeof marker.members[number], "%s", id);
     marker_write(&marker, text);
     buffer_clear(&value->string);
     buffer_append_text(&value->string, text);
 }
 
 /* A server comes back empty. Two clients record it, of which one saw another server there, or an operator makes its
- * place vacant, and they die when they have written to some members. */
+ * number vacant, and they die when they have written to some members. */
 static void tear(struct chance *draw)
 {
     unsigned index = chance_pick(draw, schedule.node_count);
@@ -272,7 +272,7 @@ static void tear(struct chance *draw)
     for (unsigned i = 0; i < schedule.node_count; i++) {
         unsigned change = chance_pick(draw, 3);
         if (i != index && change < 2)
-            marker_change(i, marker_place_of(&marker, marker.self), ids[changes[change]]);
+            marker_change(i, marker_number_of(&marker, marker.self), ids[changes[change]]);
     }
     play_count("torn membership", 1);
 }

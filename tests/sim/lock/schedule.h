@@ -183,7 +183,7 @@ unsigned lock_judge_executed(unsigned index, const struct server_event *event);
 void lock_judge_given(struct lock_user *user, unsigned index, unsigned resource, const struct server_event *event);
 /* The node executes what the process sent long ago, or the process says later what it has decided by now. */
 bool lock_judge_lags(const struct node *node, const struct process *process);
-void lock_judge_forget_node(unsigned index); /* its keys were changed by hand, or another server has its place */
+void lock_judge_forget_node(unsigned index); /* its keys were changed by hand, or another server has its number */
 
 /* lock/judge_readers.c. What the node has is that of readers. */
 bool lock_is_shared(const struct value *value);

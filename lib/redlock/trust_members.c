@@ -1,5 +1,5 @@
-/* Which server has which place, and what is written into the markers of members so that all agree on it; trust.h says
- * why. A membership changes by one place at a time. Every member applies every change that this process knows to the
+/* Which server has which number, and what is written into the markers of members so that all agree on it; trust.h says
+ * why. A membership changes by one number at a time. Every member applies every change that this process knows to the
  * membership that it has, so the order in which changes reach it does not matter. */
 #include "redlock/trust_private.h"
 
@@ -14,7 +14,7 @@ static void id_of_server(const struct trust_node *node, char id[MARKER_ID_DIGITS
     id[MARKER_ID_DIGITS] = '\0';
 }
 
-bool trust_names_place(const struct trust *trust, unsigned index, const char *id)
+bool trust_names_member(const struct trust *trust, unsigned index, const char *id)
 {
     const struct trust_node *node = &trust->node[index];
     return node->has_marker && strcmp(node->marker.self, id) == 0 &&
@@ -24,7 +24,7 @@ bool trust_names_place(const struct trust *trust, unsigned index, const char *id
 bool trust_is_named_elsewhere(const struct trust *trust, unsigned index, const char *id)
 {
     for (unsigned i = 0; i < trust->nodes; i++)
-        if (i != index && trust_names_place(trust, i, id))
+        if (i != index && trust_names_member(trust, i, id))
             return true;
     return false;
 }
@@ -63,7 +63,7 @@ void trust_know_recorded(struct trust *trust, unsigned index, struct instant now
     if (!trust->has_group || !node->ever_seen || trust_proof_of(node) != PROOF_NO_MARKER)
         return;
     id_of_server(node, id);
-    if (marker_place_of(&trust->group, id) < 0 || trust_is_named_elsewhere(trust, index, id))
+    if (marker_number_of(&trust->group, id) < 0 || trust_is_named_elsewhere(trust, index, id))
         return;
     memcpy(node->known_id, id, sizeof node->known_id);
     if (node->quarantine == TRUST_FINE)
@@ -114,10 +114,10 @@ bool trust_is_confirmed(const struct trust *trust, unsigned index)
  *
  * Suppose a quorum of members answers, and each lists all others of them: as far as any of them knows, none of them
  * was replaced. A record of a replacement needs a quorum of the other members, and that shares with the quorum that
- * answers a member whose own place stayed. So none of them was replaced at all, and one of them knows every membership
+ * answers a member whose own number stayed. So none of them was replaced at all, and one of them knows every membership
  * that was ever adopted: none is newer than the newest one here, and that one follows all those that it replaces. So
  * the members that are behind take it, as any client would have written it that knew what they know. Of two ids that
- * were recorded for one place at once, the smaller wins when the other cannot, as always.
+ * were recorded for one number at once, the smaller wins when the other cannot, as always.
  *
  * That needs members that forgot nothing. A member that restarted with its marker may have lost the newest ones. It
  * counts only when all nodes are in sight and too few of them kept running with their markers: then no other members
@@ -136,8 +136,8 @@ static bool sees_vacancy(const struct trust *trust, const char *group)
 {
     for (unsigned i = 0; i < trust->nodes; i++) {
         const struct marker *marker = &trust->node[i].marker;
-        for (unsigned place = 0; trust->node[i].has_marker && place < marker->place_count; place++)
-            if (marker->places[place][0] == '\0' && strcmp(marker->group, group) == 0)
+        for (unsigned number = 0; trust->node[i].has_marker && number < marker->member_count; number++)
+            if (marker->members[number][0] == '\0' && strcmp(marker->group, group) == 0)
                 return true;
     }
     return false;
@@ -151,24 +151,24 @@ static node_set members_listing_all(const struct trust *trust, node_set members,
         for (unsigned j = 0; j < trust->nodes; j++) {
             const char *other = trust->node[j].marker.self;
             if ((members & set_of(i)) != 0 && (members & set_of(j)) != 0 &&
-                marker_place_of(&trust->node[i].marker, other) != marker_place_of(newest, other))
+                marker_number_of(&trust->node[i].marker, other) != marker_number_of(newest, other))
                 listing &= (node_set)~set_of(i);
         }
     return listing;
 }
 
-/* The only place in which two memberships of one generation differ, when the smaller id is in `newest`; else -1. */
-static int contested_place(const struct marker *newest, const struct marker *other)
+/* The only number in which two memberships of one generation differ, when the smaller id is in `newest`; else -1. */
+static int contested_number(const struct marker *newest, const struct marker *other)
 {
     int contested = -1;
     if (strcmp(newest->group, other->group) != 0 || newest->generation != other->generation ||
-        newest->place_count != other->place_count || newest->max_ttl_ms != other->max_ttl_ms)
+        newest->member_count != other->member_count || newest->max_ttl_ms != other->max_ttl_ms)
         return -1;
-    for (unsigned place = 0; place < newest->place_count; place++) {
-        int order = strcmp(newest->places[place], other->places[place]);
+    for (unsigned number = 0; number < newest->member_count; number++) {
+        int order = strcmp(newest->members[number], other->members[number]);
         if (order > 0 || (order < 0 && contested >= 0))
             return -1;
-        contested = order < 0 ? (int)place : contested;
+        contested = order < 0 ? (int)number : contested;
     }
     return contested;
 }
@@ -180,7 +180,7 @@ static bool has_lost(const struct trust *trust, const struct marker *newest, con
     unsigned takers = 0;
     for (unsigned i = 0; i < trust->nodes; i++)
         takers += (members & set_of(i)) != 0 && marker_same_membership(&trust->node[i].marker, newest);
-    return contested_place(newest, other) >= 0 && trust->nodes - 1 - takers < quorum(trust);
+    return contested_number(newest, other) >= 0 && trust->nodes - 1 - takers < quorum(trust);
 }
 
 /* The members that answer and list each other, if they are a quorum and all of them may take this membership, the
@@ -188,21 +188,21 @@ static bool has_lost(const struct trust *trust, const struct marker *newest, con
 static node_set consistent_members(const struct trust *trust, const struct marker *newest, bool counts_restarted)
 {
     node_set members = 0;
-    unsigned places = 0; /* bit = place */
+    unsigned numbers = 0; /* bit = number */
     for (unsigned i = 0; i < trust->nodes; i++) {
         const struct marker *marker = &trust->node[i].marker;
         bool counts =
             is_credible(&trust->node[i]) || (counts_restarted && trust_proof_of(&trust->node[i]) == PROOF_OTHER_RUN);
         if (!trust->node[i].seen || !counts || strcmp(marker->group, newest->group) != 0)
             continue;
-        int place = marker_place_of(newest, marker->self);
-        if (place < 0 && marker->generation < newest->generation)
+        int number = marker_number_of(newest, marker->self);
+        if (number < 0 && marker->generation < newest->generation)
             continue; /* it was replaced */
-        if (place < 0 || (places & 1u << place) != 0 ||
-            (!marker_follows(newest, marker) && contested_place(newest, marker) < 0))
+        if (number < 0 || (numbers & 1u << number) != 0 ||
+            (!marker_follows(newest, marker) && contested_number(newest, marker) < 0))
             return 0;
         members |= set_of(i);
-        places |= 1u << place;
+        numbers |= 1u << number;
     }
     members = members_listing_all(trust, members, newest);
     if ((unsigned)__builtin_popcount(members) >= quorum(trust))
@@ -215,7 +215,7 @@ static bool finish_record(const struct trust *trust, unsigned index, struct mark
     const struct marker *present = &trust->node[index].marker;
     for (unsigned i = 0; i < trust->nodes; i++) {
         const struct marker *newest = &trust->node[i].marker;
-        if (!trust->node[i].has_marker || newest->place_count != trust->nodes ||
+        if (!trust->node[i].has_marker || newest->member_count != trust->nodes ||
             newest->generation < present->generation || newest->generation <= trust->group.generation ||
             strcmp(newest->group, present->group) != 0 || marker_same_membership(newest, present) ||
             sees_vacancy(trust, newest->group))
@@ -234,20 +234,20 @@ static bool finish_record(const struct trust *trust, unsigned index, struct mark
 
 /* --- changes of the group's membership ------------------------------------------------------------------------ */
 
-/* If a place has changed twice since, this process cannot tell which change came first, and leaves it to others. */
+/* If a number has changed twice since, this process cannot tell which change came first, and leaves it to others. */
 static bool is_informed(const struct trust *trust, const struct trust_node *node)
 {
     return is_credible(node) && marker_follows(&node->marker, &trust->group);
 }
 
-/* The new id of the place in the markers, of two the smaller; "" if an operator makes it vacant, NULL if no marker
+/* The new id of the number in the markers, of two the smaller; "" if an operator makes it vacant, NULL if no marker
  * changes it. */
-static const char *changed_id(const struct trust *trust, unsigned place)
+static const char *changed_id(const struct trust *trust, unsigned number)
 {
     const char *least = NULL;
     for (unsigned i = 0; i < trust->nodes; i++) {
-        const char *id = trust->node[i].marker.places[place];
-        if (is_informed(trust, &trust->node[i]) && strcmp(id, trust->group.places[place]) != 0 &&
+        const char *id = trust->node[i].marker.members[number];
+        if (is_informed(trust, &trust->node[i]) && strcmp(id, trust->group.members[number]) != 0 &&
             (least == NULL || strcmp(id, least) < 0))
             least = id;
     }
@@ -257,9 +257,9 @@ static const char *changed_id(const struct trust *trust, unsigned place)
 /* An operator is replacing a node. */
 static bool has_vacancy(const struct trust *trust)
 {
-    for (unsigned place = 0; place < trust->group.place_count; place++) {
-        const char *changed = changed_id(trust, place);
-        if (trust->group.places[place][0] == '\0' || (changed != NULL && changed[0] == '\0'))
+    for (unsigned number = 0; number < trust->group.member_count; number++) {
+        const char *changed = changed_id(trust, number);
+        if (trust->group.members[number][0] == '\0' || (changed != NULL && changed[0] == '\0'))
             return true;
     }
     return false;
@@ -275,10 +275,10 @@ static bool has_informed_quorum(const struct trust *trust, unsigned index)
     return informed >= quorum(trust);
 }
 
-/* As changed_id, or what this process sees itself: an empty server at the address of the place. */
-static bool next_id(const struct trust *trust, unsigned place, char id[MARKER_ID_DIGITS + 1])
+/* As changed_id, or what this process sees itself: an empty server at the address of the number. */
+static bool next_id(const struct trust *trust, unsigned number, char id[MARKER_ID_DIGITS + 1])
 {
-    const char *changed = changed_id(trust, place), *present = trust->group.places[place];
+    const char *changed = changed_id(trust, number), *present = trust->group.members[number];
     if (changed != NULL) {
         memcpy(id, changed, MARKER_ID_DIGITS + 1);
         return true;
@@ -292,41 +292,41 @@ static bool next_id(const struct trust *trust, unsigned place, char id[MARKER_ID
     return false;
 }
 
-/* So many members have taken another id for the place that no quorum of the others can take this one: nobody ever
+/* So many members have taken another id for the number that no quorum of the others can take this one: nobody ever
  * adopted it, nor will. */
-static bool cannot_win(const struct trust *trust, unsigned place, const char *id)
+static bool cannot_win(const struct trust *trust, unsigned number, const char *id)
 {
-    unsigned others = 0; /* bit = place */
+    unsigned others = 0; /* bit = number */
     for (unsigned i = 0; i < trust->nodes; i++) {
         const struct marker *marker = &trust->node[i].marker;
-        if (is_informed(trust, &trust->node[i]) && strcmp(marker->places[place], id) != 0 &&
-            strcmp(marker->places[place], trust->group.places[place]) != 0)
-            others |= 1u << marker_place_of(marker, marker->self);
+        if (is_informed(trust, &trust->node[i]) && strcmp(marker->members[number], id) != 0 &&
+            strcmp(marker->members[number], trust->group.members[number]) != 0)
+            others |= 1u << marker_number_of(marker, marker->self);
     }
     return trust->nodes - 1 - (unsigned)__builtin_popcount(others) < quorum(trust);
 }
 
 /* Not on the server that the change replaces. */
-static bool take_change(const struct trust *trust, struct marker *marker, unsigned place)
+static bool take_change(const struct trust *trust, struct marker *marker, unsigned number)
 {
-    char id[MARKER_ID_DIGITS + 1], *present = marker->places[place];
-    if (strcmp(marker->self, present) == 0 || !next_id(trust, place, id) || marker_place_of(marker, id) >= 0)
+    char id[MARKER_ID_DIGITS + 1], *present = marker->members[number];
+    if (strcmp(marker->self, present) == 0 || !next_id(trust, number, id) || marker_number_of(marker, id) >= 0)
         return false;
-    bool is_first = strcmp(present, trust->group.places[place]) == 0;
-    if (!is_first && (strcmp(id, present) > 0 || !cannot_win(trust, place, present)))
+    bool is_first = strcmp(present, trust->group.members[number]) == 0;
+    if (!is_first && (strcmp(id, present) > 0 || !cannot_win(trust, number, present)))
         return false;
     marker->generation += is_first;
     memcpy(present, id, sizeof id);
     return true;
 }
 
-/* The member knows an older generation, or the loser of two changes of one place. Its own run stays, so that an
+/* The member knows an older generation, or the loser of two changes of one number. Its own run stays, so that an
  * untrusted server goes through its quarantine. */
 static bool take_group(const struct trust *trust, struct marker *marker)
 {
     struct marker group = trust->group;
-    if (marker_place_of(&group, marker->self) < 0 || marker->max_ttl_ms != group.max_ttl_ms ||
-        marker->place_count != group.place_count)
+    if (marker_number_of(&group, marker->self) < 0 || marker->max_ttl_ms != group.max_ttl_ms ||
+        marker->member_count != group.member_count)
         return false;
     memcpy(group.self, marker->self, sizeof group.self);
     memcpy(group.run, marker->run, sizeof group.run);
@@ -341,8 +341,8 @@ static bool group_wants(const struct trust *trust, unsigned index, struct marker
     *wanted = node->marker;
     if (wanted->generation <= trust->group.generation && !marker_same_membership(wanted, &trust->group))
         return take_group(trust, wanted);
-    for (unsigned place = 0; place < trust->group.place_count && is_informed(trust, node); place++)
-        changed |= take_change(trust, wanted, place);
+    for (unsigned number = 0; number < trust->group.member_count && is_informed(trust, node); number++)
+        changed |= take_change(trust, wanted, number);
     return changed;
 }
 

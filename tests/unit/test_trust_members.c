@@ -19,7 +19,7 @@ static void empty_server_at(unsigned node, unsigned number)
     world.servers[node].text[0] = '\0';
 }
 
-/* What the id of a server's place is once it is recorded. */
+/* What the id of a server's number is once it is recorded. */
 static const char *id_of(unsigned number)
 {
     static char id[MARKER_ID_DIGITS + 1];
@@ -37,7 +37,7 @@ static void record_at(node_set nodes)
             look(i);
 }
 
-TEST(an_empty_server_gets_its_place_after_the_others_recorded_it)
+TEST(an_empty_server_gets_its_number_after_the_others_recorded_it)
 {
     for (unsigned nodes = 3; nodes <= 5; nodes += 2) {
         node_set others = (node_set)((1u << nodes) - 2u);
@@ -56,7 +56,7 @@ TEST(an_empty_server_gets_its_place_after_the_others_recorded_it)
             write_and_look(i);
             struct marker marker = marker_at(i);
             assert_int_equal(marker.generation, 2);
-            assert_string_equal(marker.places[0], id_of(40));
+            assert_string_equal(marker.members[0], id_of(40));
             assert_string_equal(marker.self, group_marker(nodes, 1, i).self);
             assert_string_equal(marker.run, run_of(i));
             assert_int_equal(trust_members(&world.trust) & 1, 0); /* the old one may still give keys to somebody */
@@ -82,13 +82,13 @@ TEST(the_old_server_is_no_member_then)
 {
     for (unsigned i = 1; i < 3; i++) {
         struct marker marker = group_marker(3, 2, i);
-        memcpy(marker.places[0], id_of(40), sizeof marker.places[0]);
+        memcpy(marker.members[0], id_of(40), sizeof marker.members[0]);
         mark(i, marker, run_of(i));
     }
     look(1);
     expect_voters(5); /* still its own generation, but the scripts of node 2 refuse */
     look(2);
-    expect(0, TRUST_EXCLUDED, TRUST_NOT_A_PLACE);
+    expect(0, TRUST_EXCLUDED, TRUST_NOT_A_MEMBER);
     expect_voters(6);
     expect_after(tick_after(QUARANTINE_NS), 0, 0, 0);
     empty_server_at(0, 41); /* and this one is another one than was recorded */
@@ -168,13 +168,13 @@ TEST(a_record_is_finished_by_anybody)
 {
     start(5);
     struct marker marker = group_marker(5, 2, 3);
-    memcpy(marker.places[0], id_of(40), sizeof marker.places[0]);
+    memcpy(marker.members[0], id_of(40), sizeof marker.members[0]);
     mark(3, marker, run_of(3));
     look(3);
     assert_int_equal(world.step.write, 0x16);
     record_at(0x16);
     assert_int_equal(world.trust.group.generation, 2);
-    expect(0, TRUST_EXCLUDED, TRUST_NOT_A_PLACE);
+    expect(0, TRUST_EXCLUDED, TRUST_NOT_A_MEMBER);
 }
 
 TEST(a_member_that_was_away_learns_the_membership)
@@ -210,7 +210,7 @@ TEST(the_smaller_of_two_changes_wins_when_the_other_cannot)
     static const unsigned number[] = {0, 41, 40, 41, 40}; /* by node */
     for (unsigned i = 1; i < 4; i++) {
         struct marker marker = group_marker(5, 2, i);
-        memcpy(marker.places[0], id_of(number[i]), sizeof marker.places[0]);
+        memcpy(marker.members[0], id_of(number[i]), sizeof marker.members[0]);
         mark(i, marker, run_of(i));
         look_after(NS_PER_S, i);
         assert_int_equal(world.step.write & 0xe, i == 1 ? 0xc : i == 2 ? 0x8 : 0); /* 2 of 4 may still win */
@@ -222,18 +222,18 @@ TEST(the_smaller_of_two_changes_wins_when_the_other_cannot)
     assert_int_equal(tick().write, 0xa);
     record_at(0xa);
     assert_int_equal(world.trust.group.generation, 2);
-    assert_string_equal(world.trust.group.places[0], id_of(40));
+    assert_string_equal(world.trust.group.members[0], id_of(40));
 }
 
-/* Each place by itself: the members differ in the other one, too. */
+/* Each number by itself: the members differ in the other one, too. */
 TEST(the_smaller_change_wins_beside_another_change)
 {
     start(5);
     for (unsigned i = 2; i < 5; i++) {
         struct marker marker = group_marker(5, i == 2 ? 3 : 2, i);
-        memcpy(marker.places[0], id_of(i == 2 ? 41 : 40), sizeof marker.places[0]);
+        memcpy(marker.members[0], id_of(i == 2 ? 41 : 40), sizeof marker.members[0]);
         if (i == 2)
-            memcpy(marker.places[1], id_of(50), sizeof marker.places[1]);
+            memcpy(marker.members[1], id_of(50), sizeof marker.members[1]);
         mark(i, marker, run_of(i));
         look(i);
     }
@@ -244,8 +244,8 @@ TEST(the_smaller_change_wins_beside_another_change)
     record_at(0x1c);
     for (unsigned i = 2; i < 5; i++) {
         assert_int_equal(marker_at(i).generation, 3);
-        assert_string_equal(marker_at(i).places[0], id_of(40));
-        assert_string_equal(marker_at(i).places[1], id_of(50));
+        assert_string_equal(marker_at(i).members[0], id_of(40));
+        assert_string_equal(marker_at(i).members[1], id_of(50));
     }
     assert_int_equal(world.trust.group.generation, 3);
 }
@@ -254,7 +254,7 @@ TEST(nothing_is_recorded_while_an_operator_replaces_a_node)
 {
     start(5);
     struct marker marker = group_marker(5, 2, 1);
-    marker.places[4][0] = '\0';
+    marker.members[4][0] = '\0';
     mark(1, marker, run_of(1));
     look(1);
     empty_server_at(0, 40);
@@ -269,12 +269,12 @@ TEST(nothing_is_recorded_while_an_operator_replaces_a_node)
     expect(0, TRUST_EXCLUDED, TRUST_UNRECORDED);
 }
 
-TEST(a_newcomer_knows_the_place_by_the_record)
+TEST(a_newcomer_knows_the_number_by_the_record)
 {
     world_make(3);
     for (unsigned i = 0; i < 3; i++) {
         struct marker marker = group_marker(3, 2, i);
-        memcpy(marker.places[0], id_of(40), sizeof marker.places[0]);
+        memcpy(marker.members[0], id_of(40), sizeof marker.members[0]);
         if (i > 0)
             mark(i, marker, run_of(i));
     }
@@ -508,7 +508,7 @@ TEST(no_two_majorities_without_a_common_server)
         restarted += scene.restarted;
     }
     assert_true(moved > SCHEDULES && healed > SCHEDULES / 2 && restarted > SCHEDULES);
-    /* What is left to an operator: where more than a minority restarted, and several changes of one place met. */
+    /* What is left to an operator: where more than a minority restarted, and several changes of one number met. */
     assert_true(stuck < SCHEDULES / 100);
 }
 
