@@ -625,18 +625,18 @@ static int run(hf_job *job, void *state)
     char *name = name_read(args, reason, sizeof reason);
     if (name == NULL)
         return kit_bury(&exec->kit, job, "HF::BadArguments", reason);
-    int place = catalog_find(&exec->programs, name), code;
+    int position = catalog_find(&exec->programs, name), code;
     free(name);
-    if (place < 0)
+    if (position < 0)
         return kit_bury(&exec->kit, job, "HF::BadArguments", "the setting programs does not name this program");
     struct run *this = calloc(1, sizeof *this);
     if (this == NULL)
         return HF_FAIL;
-    *this = (struct run){.exec = exec, .job = job, .name = exec->programs.entries[place].name};
+    *this = (struct run){.exec = exec, .job = job, .name = exec->programs.entries[position].name};
     this->budget = (struct exec_budget){.tell = line_tell, .context = this};
     this->lines[0] = (struct exec_lines){.budget = &this->budget, .stream = "stdout"};
     this->lines[1] = (struct exec_lines){.budget = &this->budget, .stream = "stderr"};
-    code = program_run(this, exec->programs.entries[place].value, args);
+    code = program_run(this, exec->programs.entries[position].value, args);
     free(this);
     return code;
 }

@@ -31,7 +31,7 @@ struct slot_left {
     enum { SLOT_LEFT_NOTHING, SLOT_LEFT_FREE, SLOT_LEFT_TO_SUCCESSOR, SLOT_LEFT_LINGERS } kind;
     int64_t after_ns;  /* of LINGERS: for so long yet */
     bool gives_way;    /* of LINGERS: the lock is free, and left to other clients meanwhile */
-    const char *jid;   /* whose places in the waiting lists end; NULL = nobody's */
+    const char *jid;   /* who leaves the waiting lists; NULL = nobody's */
     const char *share; /* the list of its class, which is free now whatever becomes of the others; NULL = as these */
 };
 
@@ -39,7 +39,7 @@ struct slot_left {
 struct slot_wait {
     const char *list;
     int64_t near_ns, seen_us;
-    bool is_in_list; /* it was to be handed the lock: tasks behind it must find it in its place, and not asking */
+    bool is_in_list; /* it was to be handed the lock: tasks behind it must find it at its position, and not asking */
 };
 
 /* Tasks of this process to which a lock was handed on, one after the other. */

@@ -366,14 +366,15 @@ static void lock_let_go(struct slot *slot, int64_t stays_ns)
     late_releases_add(slot->worker->pending, lock, slot->waiting.names, wakes ? slot->waiting.resource_count : 0);
 }
 
-/* A task that has a place in line, and does not ask for its lock again soon: it expired, or its class does not wait for
- * a lock that is held, though it waited for a quorum. Others would wait for it until it counts as lost on its way. */
+/* A task that is in a waiting list, and does not ask for its lock again soon: it expired, or its class does not wait
+ * for a lock that is held, though it waited for a quorum. Others would wait for it until it counts as lost on its way.
+ * */
 static bool waited_in_vain(const struct slot *slot, const struct flow_step *step)
 {
     bool is_parked = step->ending == FLOW_PARKED && step->move != FLOW_MOVE_DELAY;
     bool waits_on = is_parked || step->ending == FLOW_GIVEN_BACK || step->ending == FLOW_UNKNOWN_CLASS ||
                     step->ending == FLOW_CLAIM_LOST ||
-                    (step->ending == FLOW_PUT_OFF && slot->envelope.list[0] == '\0'); /* nor was it in line before */
+                    (step->ending == FLOW_PUT_OFF && slot->envelope.list[0] == '\0'); /* nor was it in a list before */
     return slot->envelope.parked_at.us != 0 && !waits_on;
 }
 
@@ -414,7 +415,7 @@ static void left_note(struct slot *slot, const struct flow_step *step)
     *left = (struct slot_left){.kind = SLOT_LEFT_NOTHING, .share = share_left(slot, ends)};
     if (!ends)
         return;
-    left->jid = step->ending != FLOW_CLAIM_LOST ? slot->jid : NULL; /* else others have the task, and its place */
+    left->jid = step->ending != FLOW_CLAIM_LOST ? slot->jid : NULL; /* else others have the task, and its position */
     if (!had_all(slot) && !waited_in_vain(slot, step))
         return;
     left->after_ns = slot->has_lock ? linger_ns(slot, step->ending) : 0;

@@ -292,7 +292,7 @@ static int64_t longer(int64_t a_ns, int64_t b_ns)
     return a_ns > b_ns ? a_ns : b_ns;
 }
 
-/* Tasks that could not have their lock and have no place in a line, by `delay` for example, come back within this. What
+/* Tasks that could not have their lock and are in no waiting list, by `delay` for example, come back within this. What
  * waits for its class to be served may take longer. */
 static int64_t drain_horizon_ns(const struct worker *worker)
 {

@@ -408,7 +408,7 @@ static void observe_fire(struct loop_timer *timer)
     process_publish(worker);
 }
 
-/* The observer of a dry run has the place of the monitor. */
+/* The observer of a dry run stands in for the monitor. */
 static bool monitor_build(struct worker *worker, struct error *error)
 {
     struct worker_options *options = &worker->options;

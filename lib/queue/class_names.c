@@ -14,25 +14,25 @@ void class_name_clean(const char *class_name, char out[ENVELOPE_CLASS_BYTES_MAX 
     out[length] = '\0';
 }
 
-static unsigned place_of(const char *name)
+static unsigned bucket_of(const char *name)
 {
     uint32_t hash = 2166136261u; /* FNV-1a */
     for (; *name != '\0'; name++)
         hash = (hash ^ (unsigned char)*name) * 16777619u;
-    return hash % CLASS_NAMES_PLACES;
+    return hash % CLASS_NAMES_BUCKETS;
 }
 
 unsigned class_names_number_exact(struct class_names *names, const char *name)
 {
-    unsigned place = place_of(name);
-    for (; names->places[place] != NO_NUMBER; place = (place + 1) % CLASS_NAMES_PLACES)
-        if (strcmp(names->texts[names->places[place] - 1], name) == 0)
-            return names->places[place] - 1u;
+    unsigned bucket = bucket_of(name);
+    for (; names->buckets[bucket] != NO_NUMBER; bucket = (bucket + 1) % CLASS_NAMES_BUCKETS)
+        if (strcmp(names->texts[names->buckets[bucket] - 1], name) == 0)
+            return names->buckets[bucket] - 1u;
     bool is_full = names->count >= CLASS_NAMES_MAX - 1;
     if (is_full && strcmp(name, CLASS_NAMES_OTHERS) != 0)
         return class_names_number_exact(names, CLASS_NAMES_OTHERS);
     memcpy(names->texts[names->count], name, strlen(name) + 1);
-    names->places[place] = (unsigned char)++names->count;
+    names->buckets[bucket] = (unsigned char)++names->count;
     return names->count - 1;
 }
 
@@ -46,5 +46,5 @@ unsigned class_names_number(struct class_names *names, const char *class_name)
 void class_names_clear(struct class_names *names)
 {
     names->count = 0;
-    memset(names->places, NO_NUMBER, sizeof names->places);
+    memset(names->buckets, NO_NUMBER, sizeof names->buckets);
 }

@@ -10,14 +10,14 @@
 
 #include "queue/envelope.h"
 
-enum { CLASS_NAMES_MAX = 128, CLASS_NAMES_PLACES = 2 * CLASS_NAMES_MAX };
+enum { CLASS_NAMES_MAX = 128, CLASS_NAMES_BUCKETS = 2 * CLASS_NAMES_MAX };
 
 #define CLASS_NAMES_OTHERS "hf.others"
 
 struct class_names {
     unsigned count;
     char texts[CLASS_NAMES_MAX][ENVELOPE_CLASS_BYTES_MAX + 1];
-    unsigned char places[CLASS_NAMES_PLACES]; /* private: number + 1 at the hash of each name; 0 = free */
+    unsigned char buckets[CLASS_NAMES_BUCKETS]; /* private: number + 1 at the hash of each name; 0 = free */
 };
 
 unsigned class_names_number(struct class_names *names, const char *class_name);

@@ -504,13 +504,13 @@ static bool queue_read(struct envelope *envelope, struct text_span value, struct
 
 void envelope_resource_insert(const char **resources, unsigned *count, const char *resource)
 {
-    unsigned place = *count;
-    while (place > 0 && strcmp(resources[place - 1], resource) > 0)
-        place--;
-    if (place > 0 && strcmp(resources[place - 1], resource) == 0)
+    unsigned position = *count;
+    while (position > 0 && strcmp(resources[position - 1], resource) > 0)
+        position--;
+    if (position > 0 && strcmp(resources[position - 1], resource) == 0)
         return;
-    memmove(&resources[place + 1], &resources[place], (*count - place) * sizeof resources[0]);
-    resources[place] = resource;
+    memmove(&resources[position + 1], &resources[position], (*count - position) * sizeof resources[0]);
+    resources[position] = resource;
     (*count)++;
 }
 

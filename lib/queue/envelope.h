@@ -127,7 +127,7 @@ struct envelope_change {
     struct text_span value;
 };
 
-/* Writes the task with the changes: existing members keep their place and bytes, new ones come last, white space
+/* Writes the task with the changes: existing members keep their position and bytes, new ones come last, white space
  * between members is dropped. Each change names another member. Later parses count added members unless they are
  * among those that workers add. */
 void envelope_rewrite(const struct envelope *envelope, const struct envelope_change *changes, size_t count,

@@ -22,30 +22,30 @@ bool follow_up_check(const struct follow_up_parent *parent, const char *text, si
     return is_sound;
 }
 
-/* The offset of a task in `texts`, which may move as it grows: the queue's name with its NUL, then the task. */
-struct place {
+/* The offsets of a task in `texts`, which may move as it grows: the queue's name with its NUL, then the task. */
+struct offsets {
     size_t name, payload, length;
     int64_t at_us;
 };
 
-static struct place task_add(struct buffer *texts, const struct built_task *task)
+static struct offsets task_add(struct buffer *texts, const struct built_task *task)
 {
-    struct place place = {.name = texts->length, .length = task->payload.length, .at_us = task->at_us};
+    struct offsets at = {.name = texts->length, .length = task->payload.length, .at_us = task->at_us};
     buffer_append(texts, task->queue, strlen(task->queue) + 1);
-    place.payload = texts->length;
+    at.payload = texts->length;
     buffer_append(texts, task->payload.bytes, task->payload.length);
-    return place;
+    return at;
 }
 
-static struct queue_follow_up task_at(const struct buffer *texts, const struct place *place)
+static struct queue_follow_up task_at(const struct buffer *texts, const struct offsets *at)
 {
-    return (struct queue_follow_up){.queue = place->at_us == 0 ? texts->bytes + place->name : NULL,
-                                    .at_us = place->at_us,
-                                    .payload = {texts->bytes + place->payload, place->length}};
+    return (struct queue_follow_up){.queue = at->at_us == 0 ? texts->bytes + at->name : NULL,
+                                    .at_us = at->at_us,
+                                    .payload = {texts->bytes + at->payload, at->length}};
 }
 
-static bool texts_take(struct follow_ups *tasks, struct task_builder *builder, char *const *texts, struct place *places,
-                       size_t count, struct wall_time now, struct error *error)
+static bool texts_take(struct follow_ups *tasks, struct task_builder *builder, char *const *texts,
+                       struct offsets *offsets, size_t count, struct wall_time now, struct error *error)
 {
     for (size_t i = 0; i < count; i++) {
         struct built_task task;
@@ -53,7 +53,7 @@ static bool texts_take(struct follow_ups *tasks, struct task_builder *builder, c
             error_prefix(error, "follow-up task %zu", i + 1);
             return false;
         }
-        places[i] = task_add(&tasks->texts, &task);
+        offsets[i] = task_add(&tasks->texts, &task);
     }
     return true;
 }
@@ -62,17 +62,17 @@ bool follow_ups_read(struct follow_ups *tasks, const struct follow_up_parent *pa
                      struct wall_time now, struct error *error)
 {
     follow_ups_clear(tasks);
-    struct place *places = memory_zeroed(count, sizeof places[0]);
+    struct offsets *offsets = memory_zeroed(count, sizeof offsets[0]);
     struct task_builder *builder = builder_for(parent, error);
-    bool is_sound = builder != NULL && texts_take(tasks, builder, texts, places, count, now, error);
+    bool is_sound = builder != NULL && texts_take(tasks, builder, texts, offsets, count, now, error);
     task_builder_destroy(builder);
     if (is_sound) {
         tasks->list = memory_zeroed(count, sizeof tasks->list[0]);
         tasks->count = count;
         for (size_t i = 0; i < count; i++)
-            tasks->list[i] = task_at(&tasks->texts, &places[i]);
+            tasks->list[i] = task_at(&tasks->texts, &offsets[i]);
     }
-    free(places);
+    free(offsets);
     return is_sound;
 }
 

@@ -251,7 +251,7 @@ static const char *entry_target(struct promoter *promoter, const char *entry, si
     if (is_for_others(promoter, entry, length))
         return NULL;
     char why[LOG_QUOTE_MAX];
-    log_event(LOG_WARN, "task_invalid", "place=%s bytes=%zu reason=%s", set_key(promoter), length,
+    log_event(LOG_WARN, "task_invalid", "state=%s bytes=%zu reason=%s", set_key(promoter), length,
               log_value(error.text, why));
     envelope_write_invalid(entry, length, "", error.text, now, &promoter->text);
     return "";

@@ -1,8 +1,8 @@
 /* The producer; see push.h. Runs on the loop.
  *
- * A batch's place in the order of pushing is its serial, assigned when it is closed. Both lists, waiting and in flight,
- * keep that order: a batch that comes back without an answer returns to its place among the waiting ones. The
- * lowest serial of all, which each call tells the node, is at the head of one of the two lists, or rests.
+ * A batch's position in the order of pushing is its serial, assigned when it is closed. Both lists, waiting and in
+ * flight, keep that order: a batch that comes back without an answer returns to its position among the waiting ones.
+ * The lowest serial of all, which each call tells the node, is at the head of one of the two lists, or rests.
  *
  * If another task has the class and arguments of a unique one, the batch is sent again to look for that task
  * (push_unique.lua). If it is missed, the batch rests for a moment before the look that decides. */
@@ -37,7 +37,7 @@ struct batch {
     int64_t unique_ms;
     struct buffer body, numbers;
     size_t count, bytes;      /* of the tasks */
-    uint64_t serial;          /* its place in the order of pushing, once it is closed */
+    uint64_t serial;          /* its position in the order of pushing, once it is closed */
     struct instant answer_by; /* INSTANT_NEVER until it is sent */
     bool may_be_pushed;       /* a try of it has no outcome */
     bool was_refused;         /* by the last try, for a while perhaps */
@@ -98,7 +98,7 @@ static void account_add(const struct batch *batch, uint64_t low, const char *que
     redis_request_text(out, queue);
 }
 
-static void place_add(const struct batch *batch, const struct queue_keys *keys, struct buffer *out)
+static void target_add(const struct batch *batch, const struct queue_keys *keys, struct buffer *out)
 {
     if (batch->is_scheduled)
         redis_request_text(out, keys->schedule);
@@ -112,7 +112,7 @@ static void plain_request(const struct batch *batch, const struct queue_keys *ke
     size_t texts = batch->is_scheduled ? 2 * batch->count : batch->count;
     redis_request_script(out, &queue_script_push, batch->is_scheduled ? 2 : 3, 4 + texts);
     redis_request_text(out, record);
-    place_add(batch, keys, out);
+    target_add(batch, keys, out);
     if (!batch->is_scheduled)
         redis_request_text(out, keys->queues);
     account_add(batch, low, batch->is_scheduled ? "" : batch->queue, out);
@@ -141,7 +141,7 @@ static void unique_request(const struct batch *batch, const struct queue_keys *k
                          8 + (batch->seeks ? SEEK_ARGUMENTS : 0));
     redis_request_text(out, record);
     queue_keys_request(keys->unique_prefix, batch->digest, out);
-    place_add(batch, keys, out);
+    target_add(batch, keys, out);
     redis_request_text(out, keys->queues);
     if (batch->seeks)
         seek_keys_add(batch, keys, out);

@@ -11,13 +11,13 @@ static uint64_t weights_sum(const unsigned *order, const unsigned *weights, unsi
 }
 
 /* The index of the queue that the ticket selects. */
-static unsigned ticket_place(const unsigned *order, const unsigned *weights, unsigned from, unsigned count,
-                             uint64_t ticket)
+static unsigned ticket_position(const unsigned *order, const unsigned *weights, unsigned from, unsigned count,
+                                uint64_t ticket)
 {
-    unsigned place = from;
-    while (place + 1 < count && ticket >= weights[order[place]])
-        ticket -= weights[order[place++]];
-    return place;
+    unsigned position = from;
+    while (position + 1 < count && ticket >= weights[order[position]])
+        ticket -= weights[order[position++]];
+    return position;
 }
 
 void serving_order_draw(unsigned *order, const unsigned *weights, unsigned count,
@@ -27,7 +27,7 @@ void serving_order_draw(unsigned *order, const unsigned *weights, unsigned count
         order[i] = i;
     for (unsigned i = 0; weights != NULL && i + 1 < count; i++) {
         uint64_t sum = weights_sum(order, weights, i, count);
-        unsigned drawn = sum > 0 ? ticket_place(order, weights, i, count, random(context, sum)) : i;
+        unsigned drawn = sum > 0 ? ticket_position(order, weights, i, count, random(context, sum)) : i;
         unsigned queue = order[drawn];
         order[drawn] = order[i];
         order[i] = queue;

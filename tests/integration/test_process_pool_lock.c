@@ -94,7 +94,7 @@ TEST(a_question_ends_with_its_run)
     pause_first(NODES);
     trip_start(&trips[0], "[\"verify\"]");
     trip_await_begin(&trips[0]);
-    const struct pooled_process *process = trips[0].run.place;
+    const struct pooled_process *process = trips[0].run.at;
     loop_await(loop, process->is_asked);
     (void)run_entry_kill_by(run_table, trips[0].run.run_entry, loop_now(loop));
     launcher_ring(launcher);

@@ -48,7 +48,7 @@ TEST(a_class_says_what_it_locks)
     assert_words(CLASS("resource = [\"b:{0}\", \"a:{0}\"];"), "g", "class modes.quick",
                  "a lock on \"a:{0}\" and \"b:{0}\"");
     assert_words(CLASS("resource = \"a:{0}\"; limit = 3;"), "g", "class modes.quick",
-                 "one of several places of \"a:{0}\"");
+                 "one of several seats of \"a:{0}\"");
     assert_words(CLASS("lock = \"none\";"), "g", "class modes.quick", "no lock");
 }
 

@@ -112,7 +112,7 @@ static int descriptor_raise(int descriptor, int above)
 
 /* First all go above the highest number that one of them is to have, so that none is in the way of another; so does the
  * one of the deadline. Without room there, the command does not start. */
-static bool descriptors_place(const struct minder *minder, int *deadline)
+static bool descriptors_move(const struct minder *minder, int *deadline)
 {
     int above = STDERR_FILENO;
     for (size_t i = 0; i < minder->count; i++)
@@ -183,7 +183,7 @@ _Noreturn static void command_become(const struct minder *minder, int deadline, 
     /* The minder's own are closed here: their numbers may be needed. */
     for (int i = 0; i < MINDER_WATCHED; i++)
         close(minder->watched[i].fd);
-    is_good = is_good && descriptors_place(minder, &deadline);
+    is_good = is_good && descriptors_move(minder, &deadline);
     int told = is_good ? fcntl(deadline, F_DUPFD, STDERR_FILENO + 1) : -1;
     if (told >= 0) {
         number_set("HOLDFAST_DEADLINE_FD", (uint64_t)told);

@@ -40,7 +40,7 @@ struct isolated_run {
     void (*began)(struct isolated_run *run); /* the handler has begun; of a program NULL = never mind */
     void (*ended)(struct isolated_run *run, int code);
     struct list link; /* private, as all below */
-    void *place;
+    void *at;         /* the kind for whose process it waits, the process that has it, or its program */
 };
 
 struct isolation;

@@ -150,9 +150,9 @@ static bool descriptor_send(struct pooled_process *process, int64_t question, in
     frame_add_number(&whole, question);
     frame_add_number(&whole, true);
     frame_end(&whole, start);
-    struct iovec place = {.iov_base = whole.bytes, .iov_len = whole.length};
+    struct iovec part = {.iov_base = whole.bytes, .iov_len = whole.length};
     struct msghdr message = {
-        .msg_iov = &place, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
     struct cmsghdr *head = CMSG_FIRSTHDR(&message);
     head->cmsg_level = SOL_SOCKET;
     head->cmsg_type = SCM_RIGHTS;
@@ -186,7 +186,7 @@ static bool descriptor_came(struct pooled_process *process, const struct frame *
 
 /* --- what it is in ------------------------------------------------------------------------------------------------ */
 
-static bool has_place(enum process_state state)
+static bool is_active(enum process_state state)
 {
     return state == PROCESS_STARTING || state == PROCESS_IDLE || state == PROCESS_BUSY;
 }
@@ -194,12 +194,12 @@ static bool has_place(enum process_state state)
 static void counts_change(struct pooled_process *process, enum process_state to)
 {
     struct process_kind *kind = process->kind;
-    bool had_place = has_place(process->state), keeps_place = has_place(to);
+    bool was_active = is_active(process->state), stays_active = is_active(to);
     kind->starting -= process->state == PROCESS_STARTING;
     kind->starting += to == PROCESS_STARTING;
-    if (had_place == keeps_place)
+    if (was_active == stays_active)
         return;
-    invariant(had_place); /* CONDEMNED and gone are final */
+    invariant(was_active); /* CONDEMNED and gone are final */
     kind->processes--;
     process->pool->active--;
     process->pool->leaving++;
@@ -292,7 +292,7 @@ static void run_end(struct pooled_process *process, int code)
     process_unask(process);
     atomic_store(&run->run_entry->occupant, 0);
     process->run = NULL;
-    run->place = NULL;
+    run->at = NULL;
     output_log_dropped(run->job->jid, run->job->class_name, &process->budget);
     run->ended(run, code);
 }
@@ -457,7 +457,7 @@ static bool part_listen(struct pooled_process *process, bool *is_full)
 }
 
 /* The end of the socket means the end of the process: now, or at the end of its run if the handler closed it. A
- * process that has not opened its plugin keeps its place until the reason is known, so that no other is tried first. */
+ * process that has not opened its plugin stays active until the reason is known, so that no other is tried first. */
 static void socket_ended(struct pooled_process *process)
 {
     if (process->state != PROCESS_STARTING) {
@@ -581,7 +581,7 @@ void process_free(struct pooled_process *process)
     if (process->socket >= 0)
         close(process->socket);
     output_close(process->output);
-    if (has_place(process->state)) {
+    if (is_active(process->state)) {
         process->kind->starting -= process->state == PROCESS_STARTING;
         process->kind->processes--;
         pool->active--;
@@ -731,7 +731,7 @@ bool process_give(struct pooled_process *process, struct isolated_run *run)
     process->run = run;
     process->run_number = order.run;
     process->budget = (struct output_budget){.lines = 0};
-    run->place = process;
+    run->at = process;
     process_enter(process, PROCESS_BUSY);
     /* Set the occupant of the run entry before the process gets the run. */
     atomic_store(&run->run_entry->occupant, process->child.number);

@@ -67,7 +67,7 @@ static struct isolated_run *waiting_take(struct process_kind *kind)
     struct list *link = list_take_first(&kind->waiting);
     struct isolated_run *run = link != NULL ? list_owner(link, struct isolated_run, link) : NULL;
     if (run != NULL)
-        run->place = NULL;
+        run->at = NULL;
     return run;
 }
 
@@ -99,7 +99,7 @@ static void kind_give(struct process_kind *kind)
             run->ended(run, ISOLATION_NOT_STARTED);
         } else if (!process_give(list_owner(kind->idle.next, struct pooled_process, idle_link), run)) {
             list_prepend(&kind->waiting, &run->link);
-            run->place = kind;
+            run->at = kind;
         }
     }
 }
@@ -150,7 +150,7 @@ static void kind_grow(struct process_kind *kind)
     }
 }
 
-/* If all places are taken, none of them by this kind, the next free one goes to this kind. */
+/* If the pool is full, and has no process of this kind, the next that may start is of this kind. */
 static bool must_yield(const struct process_kind *kind)
 {
     const struct process_pool *pool = kind->pool;
@@ -262,7 +262,7 @@ void process_pool_start(struct process_pool *pool, struct isolated_run *run)
     struct process_kind *kind = kind_of(pool, run);
     list_init(&run->link);
     list_append(&kind->waiting, &run->link);
-    run->place = kind;
+    run->at = kind;
     process_pool_look(pool);
 }
 
@@ -272,7 +272,7 @@ bool process_pool_withdraw(struct process_pool *pool, struct isolated_run *run)
     if (list_is_empty(&run->link))
         return false;
     list_remove(&run->link);
-    run->place = NULL;
+    run->at = NULL;
     return true;
 }
 

@@ -4,7 +4,7 @@
  *     process_pool_start(pool, &run);      ... run.began(), run.ended()
  *
  * A process starts when a run needs one, and is kept for the next run of the same plugin. It ends when it was idle for
- * a minute, has run as many tasks or grown as large as its class allows, or another plugin needs its place. The worker
+ * a minute, has run as many tasks or grown as large as its class allows, or another plugin needs the room. The worker
  * has at most as many processes as threads, not counting those that are ending. A run gets the idle process that ran
  * last: its caches are warm, and the others become old enough to end.
  *
@@ -92,7 +92,7 @@ struct process_pool {
     struct list kinds, processes;
     struct loop_hook serve;
     struct loop_timer idle_look;
-    unsigned active, leaving; /* processes that have a place, and those that are ending */
+    unsigned active, leaving; /* processes that count against the limit, and those that are ending */
     unsigned generation;
     char scratch[PROCESS_POOL_SCRATCH_BYTES]; /* the read buffer of all processes */
 };

@@ -122,7 +122,7 @@ static void program_free(struct program *program)
         output_close(program->streams[i]);
     report_close(program);
     program_report_fini(&program->report);
-    program->run->place = NULL;
+    program->run->at = NULL;
     free(program);
 }
 
@@ -286,7 +286,7 @@ void programs_start(struct programs *programs, struct isolated_run *run)
     program->programs = programs;
     program->run = run;
     program->report_fd = -1;
-    run->place = program;
+    run->at = program;
     list_init(&program->link);
     list_append(&programs->all, &program->link);
     child_init(&program->child, program_spawned, program_exited);
@@ -303,7 +303,7 @@ void programs_start(struct programs *programs, struct isolated_run *run)
 bool programs_withdraw(struct programs *programs, struct isolated_run *run)
 {
     (void)programs;
-    struct program *program = run->place;
+    struct program *program = run->at;
     if (list_is_empty(&program->refused.link))
         return false;
     program_free(program);
@@ -312,7 +312,7 @@ bool programs_withdraw(struct programs *programs, struct isolated_run *run)
 
 void programs_interrupt(struct programs *programs, struct isolated_run *run)
 {
-    struct program *program = run->place;
+    struct program *program = run->at;
     enum hf_cancel_reason reason = reason_of(program);
     if (program->was_interrupted && program->interrupted_for == reason)
         return;

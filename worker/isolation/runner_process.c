@@ -179,11 +179,11 @@ static void passed_take(struct runner_channel *channel, struct msghdr *message)
 static enum channel_news bytes_receive(struct runner_channel *channel, size_t wanted, struct instant until)
 {
     size_t room = wanted > READ_BYTES ? wanted : READ_BYTES;
-    struct iovec place = {.iov_base = buffer_reserve(&channel->in, room), .iov_len = room};
+    struct iovec part = {.iov_base = buffer_reserve(&channel->in, room), .iov_len = room};
     for (;;) {
         _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))];
         struct msghdr message = {
-            .msg_iov = &place, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+            .msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
         if (until.ns != INSTANT_NEVER.ns && !socket_await(channel, POLLIN, until))
             return CHANNEL_TOO_LATE;
         ssize_t count = recvmsg(channel->socket, &message, MSG_CMSG_CLOEXEC);

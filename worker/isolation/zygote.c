@@ -802,9 +802,9 @@ static const int64_t END_WAIT_NS = 2 * NS_PER_S;
 
 /* --- becoming one ------------------------------------------------------------------------------------------------- */
 
-static bool descriptor_place(int from, int place)
+static bool descriptor_move(int from, int to)
 {
-    return from >= 0 && (from == place || dup3(from, place, O_CLOEXEC) == place);
+    return from >= 0 && (from == to || dup3(from, to, O_CLOEXEC) == to);
 }
 
 /* Moves the kept descriptors out of the way first: they may have the numbers of others. */
@@ -813,18 +813,18 @@ static bool descriptors_arrange(struct log_options *log, int socket, int worker)
     bool has_log = log->path == NULL && log->fd > STDERR_FILENO;
     int kept_socket = fcntl(socket, F_DUPFD_CLOEXEC, ABOVE), kept_worker = fcntl(worker, F_DUPFD_CLOEXEC, ABOVE);
     int kept_log = has_log ? fcntl(log->fd, F_DUPFD_CLOEXEC, ABOVE) : -1;
-    if (!descriptor_place(kept_socket, ZYGOTE_SOCKET) || !descriptor_place(kept_worker, ZYGOTE_WORKER))
+    if (!descriptor_move(kept_socket, ZYGOTE_SOCKET) || !descriptor_move(kept_worker, ZYGOTE_WORKER))
         return false;
-    if (has_log && !descriptor_place(kept_log, ZYGOTE_LOG))
+    if (has_log && !descriptor_move(kept_log, ZYGOTE_LOG))
         return false;
     log->fd = has_log ? ZYGOTE_LOG : log->fd;
 
     sigset_t ends;
     sigemptyset(&ends);
     sigaddset(&ends, SIGCHLD);
-    return descriptor_place(signalfd(-1, &ends, SFD_NONBLOCK | SFD_CLOEXEC), ZYGOTE_SIGNALS) &&
-           descriptor_place(timerfd_create(CLOCK_BOOTTIME, TFD_NONBLOCK | TFD_CLOEXEC), ZYGOTE_ALARM) &&
-           descriptor_place(open("/dev/null", O_RDWR | O_CLOEXEC), ZYGOTE_NOTHING) &&
+    return descriptor_move(signalfd(-1, &ends, SFD_NONBLOCK | SFD_CLOEXEC), ZYGOTE_SIGNALS) &&
+           descriptor_move(timerfd_create(CLOCK_BOOTTIME, TFD_NONBLOCK | TFD_CLOEXEC), ZYGOTE_ALARM) &&
+           descriptor_move(open("/dev/null", O_RDWR | O_CLOEXEC), ZYGOTE_NOTHING) &&
            close_range(has_log ? ZYGOTE_LOG + 1 : ZYGOTE_LOG, ~0U, 0) == 0;
 }
 

@@ -46,7 +46,7 @@ struct zygote_report {
     struct child_exit end;
 };
 
-/* Makes the order for a plan, without the place of its words. False if the words are too long. */
+/* Makes the order for a plan, without the position of its words. False if the words are too long. */
 bool zygote_order_of(struct zygote_order *order, uint64_t number, const struct child_plan *plan);
 /* Writes the plan's words, words_length bytes. */
 void zygote_words_write(const struct child_plan *plan, char *words);

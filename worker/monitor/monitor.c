@@ -63,8 +63,8 @@ static void task_left(void *context, const struct observed_task *task)
     struct monitor *monitor = context;
     struct metric_store *store = monitor->counted;
     struct metric_at by_class = {{metric_class(store, task->class_name)}};
-    struct metric_at place = {{metric_queue(store, task->queue), by_class.at[0], (unsigned)task->ending}};
-    metric_add(store, METRIC_TASKS, place, 1);
+    struct metric_at at = {{metric_queue(store, task->queue), by_class.at[0], (unsigned)task->ending}};
+    metric_add(store, METRIC_TASKS, at, 1);
     if (task->claimed.ns == 0)
         return; /* it was counted already */
     lock_count(monitor, task, by_class);

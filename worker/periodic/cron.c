@@ -24,7 +24,7 @@ static const char *const month_names[] = {"jan", "feb", "mar", "apr", "may", "ju
                                           "aug", "sep", "oct", "nov", "dec", NULL};
 static const char *const weekday_names[] = {"sun", "mon", "tue", "wed", "thu", "fri", "sat", NULL};
 
-enum field_place { MINUTE, HOUR, DAY, MONTH, WEEKDAY };
+enum field_number { MINUTE, HOUR, DAY, MONTH, WEEKDAY };
 
 static const struct field {
     const char *name;
@@ -96,13 +96,13 @@ static bool range_read(const struct field *field, const char *item, struct range
     return *at == '\0' || field_error(field, item, "is not understood", error);
 }
 
-static bool item_parse(enum field_place place, const char *item, uint64_t *set, struct error *error)
+static bool item_parse(enum field_number number, const char *item, uint64_t *set, struct error *error)
 {
-    const struct field *field = &fields[place];
+    const struct field *field = &fields[number];
     struct range range;
     if (!range_read(field, item, &range, error))
         return false;
-    if (place == WEEKDAY && range.last == 0 && range.first > 0)
+    if (number == WEEKDAY && range.last == 0 && range.first > 0)
         range.last = 7; /* fri-sun */
     if (!value_fits(field, range.first) || !value_fits(field, range.last))
         return field_error(field, item, "is out of range", error);
@@ -111,19 +111,19 @@ static bool item_parse(enum field_place place, const char *item, uint64_t *set, 
     if (range.step < 1 || range.step > field->high)
         return field_error(field, item, "has a step that is out of range", error);
     for (unsigned value = range.first; value <= range.last; value += range.step)
-        *set |= UINT64_C(1) << (place == WEEKDAY ? value % 7 : value);
+        *set |= UINT64_C(1) << (number == WEEKDAY ? value % 7 : value);
     return true;
 }
 
 /* `text` is cut at its commas. */
-static bool field_parse(enum field_place place, char *text, uint64_t *set, struct error *error)
+static bool field_parse(enum field_number number, char *text, uint64_t *set, struct error *error)
 {
     *set = 0;
     for (char *item = text, *comma; item != NULL; item = comma) {
         comma = strchr(item, ',');
         if (comma != NULL)
             *comma++ = '\0';
-        if (!item_parse(place, item, set, error))
+        if (!item_parse(number, item, set, error))
             return false;
     }
     return true;
@@ -172,7 +172,7 @@ static bool fields_parse(char *words[FIELDS], struct cron *cron, struct error *e
     uint64_t *const sets[FIELDS] = {&cron->minutes, &cron->hours, &cron->days, &cron->months, &cron->weekdays};
     *cron = (struct cron){.every_day = strcmp(words[DAY], "*") == 0, .every_weekday = strcmp(words[WEEKDAY], "*") == 0};
     for (unsigned i = 0; i < FIELDS; i++)
-        if (!field_parse((enum field_place)i, words[i], sets[i], error))
+        if (!field_parse((enum field_number)i, words[i], sets[i], error))
             return false;
     cron->every_hour = cron->hours == ALL_HOURS;
     if (cron->every_weekday && !dates_exist(cron))

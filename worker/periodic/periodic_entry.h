@@ -46,7 +46,7 @@ struct periodic_entries {
     size_t count;
 };
 
-/* Reads the time zones: not on the loop. NULL with a reason that names place and entry, when one cannot be used any
+/* Reads the time zones: not on the loop. NULL with a reason that names line and entry, when one cannot be used any
  * more (its time zone has gone). The list `periodic` of the configuration must outlive them. */
 struct periodic_entries *periodic_entries_make(const struct config *config, const struct envelope_limits *limits,
                                                struct error *error) MUST_CHECK;

@@ -27,7 +27,7 @@ enum { LOOK_MS = 500 };
 /* Shared by all three processes. The one that asks writes first, then the one that answers. */
 struct question {
     _Atomic uint64_t asked, answered; /* the number of the last */
-    size_t handler;                   /* its place among those of the plugins */
+    size_t handler;                   /* its position among those of the plugins */
     size_t length;
     struct argument_answer answer;
     char args[];
@@ -155,12 +155,12 @@ static bool has_checks(const struct plugins *plugins)
     return false;
 }
 
-static bool handler_find(const struct plugins *plugins, const char *class_name, size_t *place)
+static bool handler_find(const struct plugins *plugins, const char *class_name, size_t *position)
 {
     const struct plugin_handler *handler = plugins_find(plugins, class_name);
     for (size_t i = 0; handler != NULL && handler->check != NULL && i < plugins_handler_count(plugins); i++)
         if (plugins_handler_at(plugins, i) == handler) {
-            *place = i;
+            *position = i;
             return true;
         }
     return false;
@@ -184,16 +184,16 @@ static bool answer_await(struct argument_check *check, uint64_t number)
 void argument_check_ask(struct argument_check *check, const char *class_name, const char *args, size_t length,
                         struct argument_answer *answer)
 {
-    size_t place;
+    size_t position;
     *answer = (struct argument_answer){.verdict = ARGUMENT_PASSES};
-    if (check == NULL || !handler_find(check->plugins, class_name, &place))
+    if (check == NULL || !handler_find(check->plugins, class_name, &position))
         return;
     answer->verdict = ARGUMENT_UNCHECKED;
     if (length > check->args_max)
         return;
     pthread_mutex_lock(&check->turn);
     struct question *question = check->question;
-    question->handler = place;
+    question->handler = position;
     question->length = length;
     if (length > 0)
         memcpy(question->args, args, length);

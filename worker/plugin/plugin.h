@@ -65,8 +65,8 @@ struct plugin_handler {
     int64_t hold_at_least_ms; /* 0 = not at all */
     enum hf_isolation isolation;
     int64_t timeout_ms, grace_ms, max_hold_ms; /* 0 = as usual */
-    const char *origin;          /* for messages: the plugin's file, or the place of the program in the configuration */
-    const struct plugin *plugin; /* NULL = a program */
+    const char *origin;                        /* for messages: the plugin's file, or file and line of the program */
+    const struct plugin *plugin;               /* NULL = a program */
 };
 
 struct plugins; /* what there is to run tasks: plugins and handlers */

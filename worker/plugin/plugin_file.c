@@ -95,8 +95,8 @@ static bool directory_has(int directory_fd, const char *name)
 }
 
 /* In a build tree all of them are in one directory; handlers and examples are installed apart. */
-static const char *const shipped_places[] = {"jobs", "../lib/holdfast/handlers", "../lib/holdfast/examples"};
-enum { SHIPPED = sizeof shipped_places / sizeof shipped_places[0] };
+static const char *const shipped_folders[] = {"jobs", "../lib/holdfast/handlers", "../lib/holdfast/examples"};
+enum { SHIPPED = sizeof shipped_folders / sizeof shipped_folders[0] };
 
 static int shipped_open(size_t index, char *path, size_t size)
 {
@@ -107,7 +107,7 @@ static int shipped_open(size_t index, char *path, size_t size)
     if (end == NULL)
         return -1;
     *end = '\0';
-    bool fits = snprintf(path, size, "%s/%s", program, shipped_places[index]) < (int)size;
+    bool fits = snprintf(path, size, "%s/%s", program, shipped_folders[index]) < (int)size;
     return fits ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
 }
 
@@ -353,17 +353,17 @@ static struct file_list *files_find(const char *directory, char *const *names, s
 static void files_vet(struct file_list *list, struct findings *findings)
 {
     struct vetted_file vetted[PLUGINS_MAX];
-    size_t places[PLUGINS_MAX], count = 0;
+    size_t found[PLUGINS_MAX], count = 0;
     for (size_t i = 0; i < list->count; i++)
         if (list->items[i].former == NULL && list->items[i].fd >= 0) {
-            places[count] = i;
+            found[count] = i;
             vetted[count++] = (struct vetted_file){.fd = list->items[i].fd, .path = list->items[i].path};
         }
     plugin_vetting_run(vetted, count, findings);
     for (size_t i = 0; i < count; i++)
         if (vetted[i].is_refused) {
             close(vetted[i].fd);
-            list->items[places[i]].fd = -1;
+            list->items[found[i]].fd = -1;
         }
 }
 

@@ -58,7 +58,7 @@ static bool text_is_name(const char *text, size_t longest)
 }
 
 /* False when it is refused; then the reason is among the findings. The texts stay the plugin's. `path` is for messages
- * only. magic, abi_major, abi_minor and size lie at the same places in every version. */
+ * only. magic, abi_major, abi_minor and size lie at the same offsets in every version. */
 static bool plugin_descriptor_read(const hf_plugin *found, const char *path, hf_plugin *descriptor,
                                    struct findings *findings)
 {

@@ -1,5 +1,5 @@
 /* The dynamic symbols of a library are in the section .dynsym, their names in the section that it links to. Nothing in
- * the file is believed: each place is checked against the size of the file. */
+ * the file is believed: each position is checked against the size of the file. */
 #include "worker/plugin/plugin_symbols.h"
 
 #include <elf.h>

@@ -41,7 +41,7 @@ static void class_words_write(const struct config_class *entry, const struct plu
         buffer_append_text(out, "no lock"); /* enlist.lua knows these words */
         return;
     }
-    buffer_append_text(out, class_limit_of(entry) > 1 ? "one of several places of " : "a lock on ");
+    buffer_append_text(out, class_limit_of(entry) > 1 ? "one of several seats of " : "a lock on ");
     if (entry != NULL && entry->resource.count > 0)
         templates_write((const char *const *)entry->resource.items, entry->resource.count, out);
     else
