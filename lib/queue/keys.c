@@ -73,7 +73,6 @@ static const struct {
     KEY(successors, QUEUE_SCHEME "successors"),
     KEY(unserved, QUEUE_SCHEME "unserved"),
     KEY(unserved_prefix, QUEUE_SCHEME "unserved:"),
-    KEY(meeting_prefix, QUEUE_SCHEME "meeting:"),
     KEY(producer_prefix, QUEUE_SCHEME "producer:"),
     KEY(result_prefix, QUEUE_SCHEME "result:"),
 };

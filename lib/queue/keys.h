@@ -52,7 +52,6 @@ struct queue_keys {
     char *contended;
     char *unserved, *unserved_prefix; /* "hf:2:unserved", and with ":CLASS" */
     char *successors;                 /* "hf:2:successors" */
-    char *meeting_prefix;             /* "hf:2:meeting:": of the hosts of a dry run, in its space */
     char *space;
 };
 

@@ -63,8 +63,6 @@ static const struct {
     {"dry_lease", "tests/virtual/test_name_space.c"},
     {"dry_take", "tests/virtual/test_name_space.c"},
     {"dry_forget", "tests/virtual/test_name_space.c"},
-    {"dry_coordinate", "tests/virtual/test_dry_run_host_calls.c"},
-    {"dry_join", "tests/virtual/test_dry_run_host_calls.c"},
 };
 
 /* --- tasks -------------------------------------------------------------------------------------------------------- */

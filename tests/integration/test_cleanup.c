@@ -85,7 +85,8 @@ static void coordinator_become(bool has_nodes)
     struct private_nodes *nodes =
         has_nodes ? private_nodes_start(&(struct private_nodes_options){.lock_nodes = 1}, &error) : NULL;
     pid_t cleanup = cleanup_start(
-        &(struct cleanup_options){.run = RUN, .config = config, .directory = has_nodes ? nodes->directory : NULL},
+        &(struct cleanup_options){
+            .run = RUN, .host = RUN, .hosts = 1, .config = config, .directory = has_nodes ? nodes->directory : NULL},
         &error);
     if (cleanup == 0 || (has_nodes && nodes == NULL))
         _exit(1);
@@ -163,7 +164,7 @@ static void run_plant(void)
     free(redis_server_command(queues, "LPUSH hf:2:dry:" RUN ":queue:one task"));
     free(redis_server_command(queues, "SADD hf:2:dry:" RUN ":queues one"));
     free(redis_server_command(queues, "ZADD hf:2:dry:runs 99999999999 " RUN));
-    free(redis_server_command(queues, "HSET hf:2:dry:run:" RUN " owner " RUN));
+    free(redis_server_command(queues, "HSET hf:2:dry:run:" RUN " hosts 1 host:" RUN " ready"));
     for (unsigned i = 0; i < 3; i++) {
         free(redis_server_command(cluster.servers[i], "SET lock:dry:" RUN ":r1 value"));
         free(redis_server_command(cluster.servers[i], "ZADD hf:fences 1 lock:dry:" RUN ":r1"));

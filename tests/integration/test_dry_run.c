@@ -327,7 +327,7 @@ static void assert_misused(const char *mistake, const char *arguments)
     struct buffer message = {0};
     buffer_format(&message,
                   "holdfast dry-run: %s\n"
-                  "Usage: holdfast dry-run [OPTIONS] [compare A.json B.json]\n"
+                  "Usage: holdfast dry-run [OPTIONS] [compare A.json B.json | merge FILE ...]\n"
                   "`holdfast dry-run --help` says more.\n",
                   mistake);
     assert_refused(2, buffer_text(&message), "%s", arguments);
@@ -341,13 +341,8 @@ TEST(misuse_is_told)
                    "6s:wipe:lock1, 5s:slow:lock3:20ms:4s, 5s:clock:lock2:+5s, 5s:freeze:worker1:4s or "
                    "5s:kill:worker2",
                    "--for 1s --fault 500ms:freeze");
-    assert_misused(
-        "--join: \"0123\" is not the id of a run: 12 hexadecimal digits, as the host that began it shows them",
-        "--join 0123");
-    assert_misused("--join wants the configuration with the nodes of the run: -c FILE", "--join 0123456789ab");
-    assert_misused("the host that began the run has its report: --json, --html and --save go there, not with --join",
-                   "-c a --join 0123456789ab --save b");
-    assert_misused("\"compaer\" is no option; the only word it knows is compare", "compaer");
+    assert_misused("merge wants the files that --save has written, of each host", "merge one.json");
+    assert_misused("\"compaer\" is no option; the words it knows are compare and merge", "compaer");
 }
 
 TEST(what_cannot_work_is_refused)

@@ -52,9 +52,9 @@ static struct visit *visit_find(const struct handler_event *event)
     return NULL;
 }
 
-static void take(void *context, unsigned number, const struct record *record, const char *bytes, size_t length)
+static void take(void *context, unsigned number, const struct record *record)
 {
-    (void)context, (void)bytes, (void)length;
+    (void)context;
     const struct handler_event *event = &record->event;
     if (record->kind != RECORD_ENTER && record->kind != RECORD_LEAVE)
         return;

@@ -236,11 +236,8 @@ TEST(a_queue_node_that_cannot_be_reached_may_be_there_later)
     struct buffer reason = {0};
     buffer_format(&reason, "connect to 127.0.0.1:%u: Connection refused\n", redis_server_port(queue));
     redis_server_kill(queue);
-    struct program joins = run_start("-c %s --join 0123456789ab", configuration);
-    assert_int_equal(run_end(&joins), 75);
-    assert_contains(printed.error, buffer_text(&reason));
-    struct program leads = run_start("-c %s --for 1s", configuration);
-    assert_int_equal(run_end(&leads), 75);
+    struct program program = run_start("-c %s --for 1s", configuration);
+    assert_int_equal(run_end(&program), 75);
     assert_contains(printed.error, buffer_text(&reason));
     buffer_fini(&reason);
 }
@@ -255,53 +252,26 @@ TEST(nodes_of_others_get_no_faults)
 
 /* --- several hosts ------------------------------------------------------------------------------------------------ */
 
-/* The id that a run tells at its beginning. */
-static void id_of(struct program *program, char id[ID_BYTES + 1])
+/* Both have their own tasks, in one name space: the locks are those of both. */
+TEST(two_hosts_are_one_run_and_their_results_are_joined)
 {
-    await_said(program, "dry-run --join ");
-    char *said = program_error_text(program);
-    snprintf(id, ID_BYTES + 1, "%s", strstr(said, "--join ") + strlen("--join "));
-    free(said);
-}
-
-/* For two hosts. */
-static struct program leader_start(const char *load, char id[ID_BYTES + 1])
-{
-    struct program leader = run_start("-c %s --hosts 2 --resources 40 --threads 2 --json %s", configuration, load);
-    id_of(&leader, id);
-    return leader;
-}
-
-/* But for what its workers say of nodes that are slow at times. */
-static void assert_nothing_was_said(void)
-{
-    for (const char *line = printed.error, *end; line[0] != '\0'; line = end + 1) {
-        end = strchr(line, '\n');
-        assert_non_null(end);
-        if (strncmp(line, "worker ", strlen("worker ")) != 0)
-            fail_msg("%s", line);
-    }
-}
-
-/* A closed loop: only who saw a task end pushes the next. */
-TEST(two_hosts_are_in_one_report)
-{
+    static const char load[] = "--name both --hosts 2 --for 4s --closed 6 --hold fixed:10ms --resources 40";
     struct pictures before = pictures_take();
-    char id[ID_BYTES + 1];
-    struct program first = leader_start("--for 4s --closed 12 --hold fixed:10ms", id);
-    struct program second = run_start("-c %s --join %s --threads 3 --processes 2", configuration, id);
-    int code = run_end(&second);
-    assert_nothing_was_said();
-    assert_int_equal(code, 0);
+    struct program first = run_start("-c %s %s --threads 2 --save %s/one.json", configuration, load, place);
+    await_said(&first, "waiting for 1 more host of this name");
+    struct program second =
+        run_start("-c %s %s --threads 3 --processes 2 --save %s/two.json", configuration, load, place);
+    assert_int_equal(run_end(&second), 0);
+    assert_contains(printed.out, "This is a part: 1 of 2 hosts.");
     assert_int_equal(run_end(&first), 0);
+    run_well("merge %s/one.json %s/two.json --json", place, place);
     assert_int_equal(found.host_count, 2);
     assert_int_equal(found.hosts[0].processes, 1);
     assert_int_equal(found.hosts[1].processes, 2);
     assert_int_equal(found.hosts[1].threads, 3);
-    assert_int_equal(found.hosts[1].records_lost, 0);
-    assert_true(found.hosts[1].clock_error > 0 && found.hosts[1].clock_error < 1);
     assert_true(found.hosts[0].cpu_share > 0 && found.hosts[1].cpu_share > 0);
-    assert_true(found.done > 12);
+    assert_int_equal(found.plan.population, 12);
+    assert_true(found.done > 24 && found.expected.is_known);
     assert_int_equal(found.done, found.pushed);
     assert_int_equal(found.twice, 0);
     assert_int_equal(found.left, 0);
@@ -309,34 +279,31 @@ TEST(two_hosts_are_in_one_report)
     assert_true(are_same(&before));
     pictures_forget(&before);
     assert_nothing_is_left();
+    struct buffer message = {0};
+    buffer_format(&message, "holdfast dry-run merge: %s/one.json: the result of the host %s is there twice\n", place,
+                  found.hosts[0].name);
+    assert_refused(1, buffer_text(&message), "merge %s/one.json %s/one.json", place, place);
+    buffer_fini(&message);
 }
 
-TEST(an_unknown_run_cannot_be_joined)
+/* The one that is left removes what both had. */
+TEST(a_host_that_dies_leaves_the_run_to_the_others)
 {
-    assert_refused(1,
-                   "error: --join 0123456789ab: there is no such run on this queue node: the host that leads it tells "
-                   "its id\n",
-                   "-c %s --join 0123456789ab", configuration);
-}
-
-TEST(a_guest_that_dies_is_missed)
-{
+    static const char load[] = "--name both --hosts 2 --for 60s --rate 50/s --hold fixed:5ms";
     struct pictures before = pictures_take();
-    char id[ID_BYTES + 1];
-    struct program first = leader_start("--for 60s --rate 50/s --hold fixed:5ms", id);
-    struct program guest = run_start("-c %s --join %s --threads 2", configuration, id);
+    struct program first = run_start("-c %s %s --threads 2 --json", configuration, load);
+    struct program second = run_start("-c %s %s --threads 2 --json", configuration, load);
     test_await(has_keys(queue, "hf:2:dry:*:stat:processed"));
-    kill(guest.pid, SIGKILL);
-    assert_int_equal(run_end(&guest), -1);
-    await_said(&first, "is not heard of any more");
+    kill(second.pid, SIGKILL);
+    assert_int_equal(run_end(&second), -1);
     kill(first.pid, SIGINT);
     assert_int_equal(run_end(&first), 0);
     assert_true(found.done > 0);
     assert_int_equal(found.twice, 0);
     assert_int_equal(found.overlaps, 0);
-    assert_true(are_same(&before));
+    test_await(are_same(&before)); /* the other's cleanup process may be the last */
     pictures_forget(&before);
-    assert_nothing_is_left();
+    await_that_nothing_is_left();
 }
 
 RUN_GROUP(group_set_up, group_tear_down, set_up, NULL)

@@ -429,25 +429,13 @@ static void readers_share(void)
     redlock_client_close(client);
 }
 
-static bool says_run(struct program *program, char id[13])
-{
-    char *said = program_error_text(program), *at = strstr(said, "--join ");
-    bool is_said = at != NULL && strlen(at) > strlen("--join ") + 12;
-    if (is_said)
-        snprintf(id, 13, "%s", at + strlen("--join "));
-    free(said);
-    return is_said;
-}
-
 static void dry_run_of_two_hosts(void)
 {
-    char id[13];
-    const char *const arguments[] = {"dry-run", "-c", config,        "--for", "1s",        "--warm-up", "0s",
-                                     "--hosts", "2",  "--resources", "3",     "--threads", "4",         NULL};
-    struct program leading = program_start(arguments, -1);
-    test_await(says_run(&leading, id));
-    run("dry-run -c %s --join %s --threads 2", config, id);
-    struct program_result result = program_wait(&leading);
+    const char *const arguments[] = {"dry-run", "-c",     config, "--for",       "1s", "--warm-up", "0s", "--hosts",
+                                     "2",       "--name", "two",  "--resources", "3",  "--threads", "4",  NULL};
+    struct program first = program_start(arguments, -1);
+    run("dry-run -c %s --for 1s --warm-up 0s --hosts 2 --name two --resources 3 --threads 2", config);
+    struct program_result result = program_wait(&first);
     if (result.exit_code != 0)
         fail_msg("holdfast dry-run: %d: %s%s", result.exit_code, result.out, result.error);
     program_result_free(&result);
@@ -640,9 +628,9 @@ TEST(a_doctor_names_rights_that_are_missing)
     snprintf(config, sizeof config, "%s/host%u.conf", fleet.directory, worker);
     assert_doctor_says("right-missing", false);
     assert_doctor_says("rights-unknown", false);
-    free(fleet_ask(&fleet, "ACL SETUSER holdfast-queue -xadd -client|kill -hset"));
+    free(fleet_ask(&fleet, "ACL SETUSER holdfast-queue -zadd -client|kill -hset"));
     assert_doctor_says(
-        "queue: the user holdfast-queue lacks rights: ACL SETUSER holdfast-queue +client|kill +hset +xadd", true);
+        "queue: the user holdfast-queue lacks rights: ACL SETUSER holdfast-queue +client|kill +hset +zadd", true);
     lock_cluster_ask(&fleet.locks, 1,
                      "ACL SETUSER holdfast-lock -zadd resetchannels resetkeys ~lock:* ~hf:lock:group "
                      "~hf:fences ~hf:fences:floor");

@@ -73,13 +73,9 @@ static void work_begin(unsigned tasks)
 
 /* --- what they say ------------------------------------------------------------------------------------------------ */
 
-static void take(void *context, unsigned number, const struct record *record, const char *bytes, size_t length)
+static void take(void *context, unsigned number, const struct record *record)
 {
-    struct record *again = memory_new(struct record);
     (void)context;
-    assert_true(record_read(&bytes, &length, again));
-    assert_int_equal(again->kind, record->kind);
-    free(again);
     assert_in_range(number, 1, plan.processes);
     if (record->kind == RECORD_PROCESS) {
         told.looks++;

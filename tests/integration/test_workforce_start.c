@@ -25,9 +25,9 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void take(void *context, unsigned number, const struct record *record, const char *bytes, size_t length)
+static void take(void *context, unsigned number, const struct record *record)
 {
-    (void)context, (void)number, (void)bytes, (void)length;
+    (void)context, (void)number;
     looks += record->kind == RECORD_PROCESS;
 }
 

@@ -156,11 +156,7 @@ static void hosts_make(struct result *result, const struct shape *shape)
     result->host_count = shape->hosts;
     for (unsigned i = 0; i < shape->hosts; i++) {
         struct result_host *host = &result->hosts[i];
-        *host = (struct result_host){.processes = 2,
-                                     .threads = 16,
-                                     .cpu_share = 0.43,
-                                     .clock_error = 0.0002 * i,
-                                     .records_lost = i == 1 ? 3 : 0};
+        *host = (struct result_host){.processes = 2, .threads = 16, .cpu_share = 0.43, .records_lost = i == 1 ? 3 : 0};
         snprintf(host->name, sizeof host->name, "host-%c", 'a' + (int)i);
     }
 }

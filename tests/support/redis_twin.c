@@ -867,8 +867,7 @@ void twin_compare_keys(struct twin *twin)
                                                [VALUE_LIST] = {"LRANGE", "0", "-1"},
                                                [VALUE_HASH] = {"HGETALL"},
                                                [VALUE_SET] = {"SMEMBERS"},
-                                               [VALUE_ZSET] = {"ZRANGE", "0", "-1", "WITHSCORES"},
-                                               [VALUE_STREAM] = {"XRANGE", "-", "+"}};
+                                               [VALUE_ZSET] = {"ZRANGE", "0", "-1", "WITHSCORES"}};
     const struct keyspace *space = server_keyspace(twin->model);
     size_t place = 0;
     const struct text all[] = {text_of("KEYS"), text_of("*")};

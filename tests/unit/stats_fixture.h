@@ -32,8 +32,7 @@ static inline struct instant at(double ms)
 
 static inline void begin(double measured_from_ms)
 {
-    stats = stats_create(&plan, at(0), at(measured_from_ms));
-    stats_host(stats, 0, &(struct stats_host){.name = "here", .processes = 2, .threads = 4});
+    stats = stats_create(&plan, "here", at(0), at(measured_from_ms));
 }
 
 static inline void setup(void)
@@ -41,6 +40,8 @@ static inline void setup(void)
     plan = (struct dry_run_plan){.kind = DRY_RUN_REHEARSAL,
                                  .arrivals = DRY_RUN_OPEN,
                                  .rate = 100,
+                                 .processes = 2,
+                                 .threads = 4,
                                  .popularity = {.kind = POPULARITY_UNIFORM, .count = 10},
                                  .resources_per_task = 1,
                                  .hold = {.kind = DISTRIBUTION_FIXED, .mean_s = 0.005}};
@@ -93,7 +94,7 @@ static inline bool stays(struct stay stay)
                                      .had_refusal = stay.had_refusal,
                                      .was_lost = stay.was_lost}};
     uint64_t outstanding = stats_outstanding(stats);
-    stats_record(stats, 0, stay.process, &record, 0);
+    stats_record(stats, stay.process, &record);
     return stats_outstanding(stats) < outstanding;
 }
 
@@ -108,7 +109,7 @@ static inline void event(enum record_kind kind, const char *jid, const char *res
 {
     struct record record = {
         .kind = kind, .event = {.at = at(ms), .jid = jid, .resources = &resource, .resource_count = 1, .token = token}};
-    stats_record(stats, 0, process, &record, 0);
+    stats_record(stats, process, &record);
 }
 
 static inline const struct result_resource *resource_named(const char *name)

@@ -41,16 +41,14 @@ static struct instant at(int64_t ms)
 }
 
 struct who {
-    unsigned host, process, resource;
+    unsigned process, resource;
     const char *jid;
     uint64_t token;
 };
 
-static int64_t moved_ns; /* to have the times of what is told now */
-
 static struct overlap_visit visit_of(struct who who, int64_t ms)
 {
-    return (struct overlap_visit){who.host, who.process, who.resource, who.jid, who.token, at(ms), moved_ns};
+    return (struct overlap_visit){who.process, who.resource, who.jid, who.token, at(ms)};
 }
 
 static void enter(struct who who, int64_t ms)
@@ -169,28 +167,12 @@ TEST(who_died_inside_was_there_until_its_death_and_is_not_refused)
 {
     enter(first, 10);
     visit(second, 30, 40);
-    overlap_detector_died(detector, 0, 0, at(25));
+    overlap_detector_died(detector, 0, at(25));
     assert_int_equal(overlaps, 0);
     enter((struct who){.process = 0, .jid = "d", .token = 7}, 50);
     enter(third, 60); /* of the same process as nobody before */
-    overlap_detector_died(detector, 0, 0, at(70));
+    overlap_detector_died(detector, 0, at(70));
     leave(third, 80);
-    assert_int_equal(overlaps, 1);
-    assert_int_equal(refusals, 0);
-}
-
-TEST(who_is_missed_was_there_until_a_second_before_it_was_heard_last)
-{
-    enter(first, 5000);
-    overlap_detector_heard(detector, 0, 0, at(5300)); /* it was left at 5010, which was not told any more */
-    visit(second, 5100, 5110);
-    overlap_detector_missed(detector, 0, 0);
-    assert_int_equal(overlaps, 0);
-    enter(first, 6000);
-    overlap_detector_heard(detector, 0, 0, at(7200));
-    visit(second, 6100, 6110);
-    visit(second, 6250, 6260);
-    overlap_detector_missed(detector, 0, 0);
     assert_int_equal(overlaps, 1);
     assert_int_equal(refusals, 0);
 }
@@ -198,7 +180,7 @@ TEST(who_is_missed_was_there_until_a_second_before_it_was_heard_last)
 TEST(who_died_is_not_refused_by_a_record_that_comes_late_either)
 {
     enter(first, 10);
-    overlap_detector_died(detector, 0, 0, at(25));
+    overlap_detector_died(detector, 0, at(25));
     visit(second, 20, 30);
     assert_int_equal(overlaps, 1);
     assert_int_equal(refusals, 0);
@@ -214,63 +196,6 @@ TEST(who_never_leaves_is_there_until_the_run_ends)
     assert_int_equal(refusals, 0);
 }
 
-TEST(hosts_overlap_by_more_than_their_clocks_may_be_off)
-{
-    overlap_detector_host(detector, 0, 2 * NS_PER_MS);
-    overlap_detector_host(detector, 1, 3 * NS_PER_MS);
-    const struct who there = {.host = 1, .process = 1, .jid = "b", .token = 6};
-    visit(first, 10, 20);
-    visit(there, 15, 30); /* by 5 ms: it may be nothing */
-    assert_int_equal(overlaps, 0);
-    assert_int_equal(refusals, 0);
-    visit((struct who){.host = 0, .process = 2, .jid = "c", .token = 7}, 24, 40); /* by 6 ms */
-    assert_int_equal(overlaps, 1);
-    assert_int_equal(refusals, 1);
-    visit((struct who){.host = 0, .process = 3, .jid = "d", .token = 8}, 39, 50); /* of the same host: by 1 ms */
-    assert_int_equal(overlaps, 2);
-    assert_int_equal(refusals, 2);
-}
-
-/* What was told when little was known of the clock is not known better because the clock is. */
-TEST(a_clock_that_is_known_better_now_says_nothing_of_earlier_times)
-{
-    const struct who there = {.host = 1, .process = 1, .jid = "b", .token = 6};
-    overlap_detector_host(detector, 1, 5 * NS_PER_MS);
-    visit(there, 10, 20);
-    overlap_detector_host(detector, 1, 0);
-    visit((struct who){.host = 0, .process = 2, .jid = "c", .token = 7}, 15, 40); /* by 5 ms: it may be nothing */
-    assert_int_equal(overlaps + refusals, 0);
-    enter((struct who){.host = 1, .process = 1, .jid = "d", .token = 8}, 41);
-    overlap_detector_host(detector, 1, 3 * NS_PER_MS); /* while it is inside, it gets worse */
-    leave((struct who){.host = 1, .process = 1, .jid = "d", .token = 8}, 60);
-    visit((struct who){.host = 0, .process = 2, .jid = "e", .token = 9}, 57, 70);
-    assert_int_equal(overlaps + refusals, 0);
-    visit((struct who){.host = 1, .process = 1, .jid = "f", .token = 10}, 66, 80); /* by 4 ms */
-    assert_int_equal(overlaps, 1);
-    assert_int_equal(refusals, 1);
-}
-
-/* One that is told with another offset than the one before is compared with that one as if from another host. */
-TEST(times_of_a_host_that_were_moved_differently_are_off_by_the_difference)
-{
-    const struct who there = {.host = 1, .process = 2, .jid = "b", .token = 6};
-    visit((struct who){.host = 1, .process = 1, .jid = "a", .token = 5}, 10, 20);
-    moved_ns = 3 * NS_PER_MS;
-    visit(there, 17, 30); /* by 3 ms: what was added */
-    assert_int_equal(overlaps + refusals, 0);
-    visit((struct who){.host = 1, .process = 1, .jid = "c", .token = 7}, 29, 40); /* by 1 ms, moved alike */
-    assert_int_equal(overlaps, 1);
-    assert_int_equal(refusals, 1);
-    enter((struct who){.host = 1, .process = 2, .jid = "d", .token = 8}, 41);
-    moved_ns = 5 * NS_PER_MS; /* while it is inside */
-    leave((struct who){.host = 1, .process = 2, .jid = "d", .token = 8}, 60);
-    moved_ns = 3 * NS_PER_MS;
-    visit((struct who){.host = 1, .process = 1, .jid = "e", .token = 9}, 58, 70); /* by 2 ms */
-    assert_int_equal(overlaps, 1);
-    assert_int_equal(refusals, 1);
-    moved_ns = 0;
-}
-
 TEST(a_leave_that_was_lost_ends_where_the_worker_saw_the_handler_return)
 {
     enter(first, 10);
@@ -278,7 +203,7 @@ TEST(a_leave_that_was_lost_ends_where_the_worker_saw_the_handler_return)
     struct overlap_visit returned = visit_of(first, 20);
     overlap_detector_returned(detector, &returned);
     for (unsigned process = 0; process < 3; process++)
-        overlap_detector_heard(detector, 0, process, at(5000));
+        overlap_detector_heard(detector, process, at(5000));
     overlap_detector_tidy(detector);
     assert_int_equal(overlaps, 1);
     visit(second, 30, 40);
@@ -300,7 +225,7 @@ TEST(the_leave_itself_counts_when_it_comes_after_the_worker_s_word)
 TEST(a_leave_of_nobody_and_an_enter_without_end_do_no_harm)
 {
     leave(first, 10);
-    overlap_detector_died(detector, 3, 3, at(10));
+    overlap_detector_died(detector, 3, at(10));
     overlap_detector_end(detector, at(20));
     assert_int_equal(overlaps + refusals, 0);
     assert_int_equal(overlap_detector_remembered(detector), 0);
@@ -312,8 +237,8 @@ TEST(what_can_matter_no_more_is_forgotten)
 {
     for (int64_t ms = 0; ms < 100000; ms += 10) {
         visit((struct who){.process = 0, .resource = (unsigned)(ms / 10 % 50), .jid = "a", .token = 1}, ms, ms + 5);
-        overlap_detector_heard(detector, 0, 0, at(ms + 5));
-        overlap_detector_heard(detector, 0, 1, at(ms));
+        overlap_detector_heard(detector, 0, at(ms + 5));
+        overlap_detector_heard(detector, 1, at(ms));
         if (ms % 1000 == 0)
             overlap_detector_tidy(detector);
         assert_true(overlap_detector_remembered(detector) < 350);
@@ -324,10 +249,10 @@ TEST(what_can_matter_no_more_is_forgotten)
 /* A process that stands still may have taken its time for a record long before it writes it. */
 TEST(nothing_is_forgotten_that_a_silent_process_may_still_meet)
 {
-    overlap_detector_heard(detector, 0, 0, at(1000));
-    overlap_detector_heard(detector, 0, 1, at(1000));
+    overlap_detector_heard(detector, 0, at(1000));
+    overlap_detector_heard(detector, 1, at(1000));
     visit(second, 1500, 1600);
-    overlap_detector_heard(detector, 0, 1, at(30000));
+    overlap_detector_heard(detector, 1, at(30000));
     overlap_detector_tidy(detector);
     visit(first, 1550, 30000); /* told when it woke up */
     assert_int_equal(overlaps, 1);
@@ -336,10 +261,10 @@ TEST(nothing_is_forgotten_that_a_silent_process_may_still_meet)
 
 TEST(a_process_that_is_dead_holds_nothing_back)
 {
-    overlap_detector_heard(detector, 0, 0, at(1000));
+    overlap_detector_heard(detector, 0, at(1000));
     visit(second, 1500, 1600);
-    overlap_detector_heard(detector, 0, 1, at(30000));
-    overlap_detector_died(detector, 0, 0, at(1200));
+    overlap_detector_heard(detector, 1, at(30000));
+    overlap_detector_died(detector, 0, at(1200));
     overlap_detector_tidy(detector);
     assert_int_equal(overlap_detector_remembered(detector), 0);
 }
@@ -347,17 +272,17 @@ TEST(a_process_that_is_dead_holds_nothing_back)
 TEST(a_frozen_holder_meets_all_who_came_meanwhile)
 {
     enter(first, 1000);
-    overlap_detector_heard(detector, 0, 0, at(1000));
+    overlap_detector_heard(detector, 0, at(1000));
     for (int64_t ms = 2000; ms < 50000; ms += 10) {
         visit((struct who){.process = 1, .jid = "b", .token = 6}, ms, ms + 5);
-        overlap_detector_heard(detector, 0, 1, at(ms + 5));
+        overlap_detector_heard(detector, 1, at(ms + 5));
         overlap_detector_tidy(detector);
     }
     leave(first, 49000);
     assert_int_equal(overlaps, 4700);
     assert_int_equal(refusals, 1);
-    overlap_detector_heard(detector, 0, 0, at(52000));
-    overlap_detector_heard(detector, 0, 1, at(52000));
+    overlap_detector_heard(detector, 0, at(52000));
+    overlap_detector_heard(detector, 1, at(52000));
     overlap_detector_tidy(detector);
     assert_int_equal(overlap_detector_remembered(detector), 0);
 }
@@ -366,8 +291,8 @@ TEST(a_long_visit_of_a_process_that_goes_on_meets_all_who_came_meanwhile)
 {
     enter(first, 1000);
     visit(second, 2000, 2005);
-    overlap_detector_heard(detector, 0, 0, at(50000));
-    overlap_detector_heard(detector, 0, 1, at(50000));
+    overlap_detector_heard(detector, 0, at(50000));
+    overlap_detector_heard(detector, 1, at(50000));
     overlap_detector_tidy(detector);
     leave(first, 50001);
     assert_int_equal(overlaps, 1);

@@ -100,7 +100,7 @@ TEST(warm_up_and_population_follow_unless_they_were_given)
     plan.hosts = 2;
     plan_complete(&plan);
     assert_int_equal(plan.warm_up_ns, NS_PER_S / 2);
-    assert_int_equal(plan.population, 96);
+    assert_int_equal(plan.population, 48); /* each host has its own */
     plan.warm_up_ns = -1;
     plan.kind = DRY_RUN_SHADOW;
     plan_complete(&plan);
@@ -173,6 +173,7 @@ TEST(nodes_that_do_not_fit)
     plan.local_nodes = 1;
     assert_fine(NULL);
     plan.hosts = 2;
+    memcpy(plan.run_id, "0123456789ab", sizeof plan.run_id);
     assert_error(NULL, "private nodes can be reached from this host only");
 }
 
@@ -185,7 +186,21 @@ TEST(points_that_do_not_fit)
     assert_error(&config, "--what-if threads=1024: with 5 processes");
     plan.points[0] = 8;
     plan.hosts = 2;
-    assert_error(&config, "hosts join one run only");
+    memcpy(plan.run_id, "0123456789ab", sizeof plan.run_id);
+    assert_error(&config, "each point is a run of its own");
+}
+
+TEST(hosts_that_do_not_fit)
+{
+    plan.hosts = 2;
+    assert_error(&config, "--name and --hosts go together");
+    memcpy(plan.run_id, "0123456789ab", sizeof plan.run_id);
+    assert_fine(&config);
+    plan.kind = DRY_RUN_SHADOW;
+    assert_error(&config, "each host would play the same tasks");
+    plan.kind = DRY_RUN_REHEARSAL;
+    plan.hosts = 1;
+    assert_error(&config, "--name and --hosts go together");
 }
 
 TEST(arrivals_beyond_reason)

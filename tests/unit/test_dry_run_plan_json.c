@@ -25,6 +25,7 @@ static struct dry_run_plan full_plan(void)
     struct dry_run_plan plan;
     plan_init(&plan);
     memcpy(plan.id, "0123456789ab", DRY_RUN_ID_BYTES + 1);
+    memcpy(plan.run_id, "ba9876543210", DRY_RUN_ID_BYTES + 1);
     plan.kind = DRY_RUN_SHADOW;
     plan.is_local = true;
     plan.local_nodes = 3;
@@ -63,6 +64,7 @@ TEST(nothing_is_lost)
     struct dry_run_plan plan = full_plan(), again;
     assert_survives(&plan, &again);
     assert_string_equal(again.id, plan.id);
+    assert_string_equal(again.run_id, plan.run_id);
     assert_int_equal(again.kind, DRY_RUN_SHADOW);
     assert_true(again.is_local && again.is_population_given);
     assert_int_equal(again.local_nodes, 3);
@@ -166,6 +168,7 @@ static const struct {
     {"{\"id\":\"0123456789abc\"}", "id is not a text of at most 12 bytes"},
     {"{\"id\":\"0123456789AB\"}", "id is not 12 hexadecimal digits"},
     {"{\"id\":7}", "id is not a text"},
+    {"{\"run\":\"0123456789AB\"}", "id is not 12 hexadecimal digits"},
     {"{\"class\":7}", "class is not a text"},
     {"{\"class\":\"a\\u0000b\"}", "the plan is no JSON"},
     {"{\"hold\":7}", "the plan: hold is no object"},

@@ -80,13 +80,20 @@ TEST(nodes_of_its_own)
     assert_refused("private", "17", "from 1 to 15");
 }
 
-TEST(ids_of_runs)
+/* Nodes know a run by digits: those of its name are the same at every host. */
+TEST(names_of_runs)
 {
-    take("join", "0123456789ab");
-    assert_string_equal(plan.id, "0123456789ab");
-    static const char *const hostile[] = {"", "0123456789a", "0123456789abc", "0123456789AB", "0123456789a\n", "*"};
-    for (size_t i = 0; i < sizeof hostile / sizeof hostile[0]; i++)
-        assert_refused("join", hostile[i], "is not the id of a run");
+    char first[sizeof plan.run_id];
+    take("name", "the night before");
+    assert_int_equal(strspn(plan.run_id, "0123456789abcdef"), DRY_RUN_ID_BYTES);
+    assert_string_equal(plan_run(&plan), plan.run_id);
+    memcpy(first, plan.run_id, sizeof first);
+    take("name", "the night after");
+    assert_string_not_equal(plan.run_id, first);
+    take("name", "the night before");
+    assert_string_equal(plan.run_id, first);
+    assert_refused("name", "", "is not a name");
+    assert_refused("name", "a\n", "is not a name");
 }
 
 TEST(rates)
@@ -217,7 +224,7 @@ TEST(classes)
  * again. */
 TEST(random_texts_are_answered)
 {
-    static const char *const takes[] = {"private",    "join",
+    static const char *const takes[] = {"private",    "name",
                                         "seed",       "for",
                                         "warm-up",    "threads",
                                         "processes",  "hosts",

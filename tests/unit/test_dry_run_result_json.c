@@ -194,11 +194,11 @@ TEST(what_is_something_else_is_refused)
     static const char *const foreign[] = {"[]", "{}", "{\"format\":\"something\"}", "{\"format\":7}"};
     for (size_t i = 0; i < sizeof foreign / sizeof foreign[0]; i++)
         assert_refused(foreign[i], strlen(foreign[i]), "no result of a dry run");
-    static const char later[] = "{\"format\":\"holdfast dry run\",\"format_version\":2}";
+    static const char later[] = "{\"format\":\"holdfast dry run\",\"format_version\":3}";
     assert_refused(later, strlen(later), "a later version");
-    static const char old[] = "{\"format\":\"holdfast dry run\",\"format_version\":0}";
+    static const char old[] = "{\"format\":\"holdfast dry run\",\"format_version\":1}";
     assert_refused(old, strlen(old), "another version");
-    static const char poor[] = "{\"format\":\"holdfast dry run\",\"format_version\":1}";
+    static const char poor[] = "{\"format\":\"holdfast dry run\",\"format_version\":2}";
     assert_refused(poor, strlen(poor), "version is missing");
 }
 

@@ -156,10 +156,11 @@ TEST(the_command_says_all_of_the_plan)
     result.plan.points[1] = 16;
     result.plan.point_count = 2;
     plan_command(&result.plan, &out);
-    assert_string_equal(buffer_text(&out),
-                        "holdfast dry-run --private=5 --for 22s --warm-up 2s --processes 2 --threads 16 --hosts 2 "
-                        "--rate 770/s --resources 100 --zipf 1.1 --hold exp:5ms --seed 42 --fault 8s:stop:lock3:3s "
-                        "--fault 9s:clock:queue:-5s --fault 9s:kill:worker2 --what-if threads=8,16");
+    assert_string_equal(
+        buffer_text(&out),
+        "holdfast dry-run --private=5 --for 22s --warm-up 2s --processes 2 --threads 16 --name NAME --hosts 2 "
+        "--rate 770/s --resources 100 --zipf 1.1 --hold exp:5ms --seed 42 --fault 8s:stop:lock3:3s "
+        "--fault 9s:clock:queue:-5s --fault 9s:kill:worker2 --what-if threads=8,16");
 }
 
 RUN_TESTS_BETWEEN(NULL, tear_down)

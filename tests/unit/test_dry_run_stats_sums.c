@@ -27,7 +27,7 @@ static void process_tells(unsigned process, double ms, int64_t cpu_ms, uint64_t 
                                         .extensions = &rounds,
                                         .nodes = nodes,
                                         .node_count = 3}};
-    stats_record(stats, 0, process, &record, 0);
+    stats_record(stats, process, &record);
 }
 
 TEST(what_processes_say_is_added_up_over_their_lives)
@@ -38,7 +38,7 @@ TEST(what_processes_say_is_added_up_over_their_lives)
     process_tells(1, 500, 100, 20, 2);
     process_tells(0, 1000, 200, 30, 3);
     process_tells(1, 1000, 300, 40, 4);
-    stats_process_died(stats, 0, 1, at(1200));
+    stats_process_died(stats, 1, at(1200));
     process_tells(1, 1500, 50, 5, 1); /* another one, of the same number */
     process_tells(0, 1500, 300, 50, 3);
     finish(2000, 2000);
@@ -114,7 +114,7 @@ TEST(runners_are_busy_for_as_long_as_they_are_taken)
     for (int second = 1; second <= 4; second++) {
         stats_second(stats, at(second * 1000));
         if (second == 2)
-            stats_process_died(stats, 0, 1, at(2000));
+            stats_process_died(stats, 1, at(2000));
     }
     stays((struct stay){"c", "c", FLOW_DONE, .claimed = 1800, .asked = 1800, .locked = 1900, .left = 2200});
     finish(4000, 4000);
@@ -243,9 +243,9 @@ static void play_until(struct played *resource, double end)
 TEST(the_model_stands_beside_what_was_measured)
 {
     plan.hold = (struct distribution){.kind = DISTRIBUTION_EXPONENTIAL, .mean_s = 0.005};
+    plan.threads = 400;
     stats_destroy(stats);
     begin(0);
-    stats_host(stats, 0, &(struct stats_host){.name = "here", .processes = 2, .threads = 400});
     chance = 3;
     struct played played[] = {{.name = "r0", .rate = 150}, {.name = "r1", .rate = 90}, {.name = "r2", .rate = 5}};
     const double end = 400e3;
@@ -269,11 +269,11 @@ TEST(the_model_stands_beside_what_was_measured)
     assert_true(fabs(r0->wait_mean - r0->expected.wait) < 2 * r0->wait_error);
 }
 
-static void crash(unsigned host, const char *class_name, int signal, bool hangs)
+static void crash(unsigned process, const char *class_name, int signal, bool hangs)
 {
     const struct record record = {.kind = RECORD_CRASH,
                                   .crash = {.at = at(10), .class_name = class_name, .signal = signal, .hangs = hangs}};
-    stats_record(stats, host, 0, &record, 0);
+    stats_record(stats, process, &record);
 }
 
 TEST(checks_that_crash_are_told_by_class)

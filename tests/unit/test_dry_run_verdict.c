@@ -12,23 +12,21 @@ enum { RESOURCES = 10 };
 static struct result_resource resources[RESOURCES];
 static struct result_host host;
 static struct result result;
-static struct model_overheads overheads;
-static struct verdict_facts facts;
 
 /* A calm run of 20 s: 10 resources at 20 tasks a second each, held for 5 ms, on 2 x 8 threads. */
 static int setup(void **state)
 {
     static const char *const names[RESOURCES] = {"r0", "r1", "r2", "r3", "r4", "r5", "r6", "r7", "r8", "r9"};
     (void)state;
-    host = (struct result_host){.name = "here", .processes = 2, .threads = 8, .cpu_share = 0.3};
-    overheads = (struct model_overheads){.arrivals = 200,
-                                         .base = {1000, 1000 * 0.0012, 1000 * 1.5e-6},
-                                         .turn = {500, 500 * 0.0006, 500 * 4e-7},
-                                         .claim_extra = 0.0004,
-                                         .tries = 1};
-    facts = (struct verdict_facts){.processors = 4, .machine_busy = 0.3};
+    host = (struct result_host){
+        .name = "here", .processes = 2, .threads = 8, .cpu_share = 0.3, .processors = 4, .machine_busy = 0.3};
     result = (struct result){
         .measured_for = 20, .pushed = 4000, .ended = 4000, .done = 4000, .throughput = 200, .overhead_share = 0.1};
+    result.overheads = (struct result_overheads){.arrivals = 200,
+                                                 .base = {1000, 1000 * 0.0012, 1000 * 1.5e-6},
+                                                 .turn = {500, 500 * 0.0006, 500 * 4e-7},
+                                                 .claim_extra = 0.0004,
+                                                 .tries = 1};
     result.plan = (struct dry_run_plan){.id = "0123456789ab",
                                         .kind = DRY_RUN_REHEARSAL,
                                         .arrivals = DRY_RUN_OPEN,
@@ -80,20 +78,20 @@ static void load_first(double load, double served)
     resources[0].throughput = served;
     resources[0].share_held = served * 0.005;
     result.throughput = 180 + served;
-    overheads.arrivals = 180 + load;
+    result.overheads.arrivals = 180 + load;
 }
 
 static void judge(void)
 {
     result.expected = (struct result_expected){0};
-    expectation_fill(&result, &result.plan, &overheads);
-    verdict_make(&result, &overheads, &facts);
+    expectation_fill(&result);
+    verdict_make(&result);
 }
 
 TEST(a_calm_run_has_room_and_fewer_threads_would_do)
 {
     host.cpu_share = 0.1;
-    facts.machine_busy = 0.1;
+    host.machine_busy = 0.1;
     result.nodes[1].cpu_share = 0.05;
     resources[3].load = resources[3].throughput = 50;
     resources[3].share_held = 0.25;
@@ -145,14 +143,14 @@ TEST(a_resource_that_gets_more_than_it_can_serve_is_overloaded)
     assert_true(is_advised("with 4 the model expects"));
     resources[2].load = resources[2].throughput = 130;
     resources[2].share_held = 0.65;
-    overheads.arrivals += 110;
+    result.overheads.arrivals += 110;
     judge();
     assert_true(is_advised("with 8 the model expects")); /* 4 would do as much, and be taken nearly all the time */
 }
 
 TEST(where_hardly_a_task_waits_for_another_nothing_is_to_be_shortened_or_divided)
 {
-    overheads.arrivals = result.throughput = 20;
+    result.overheads.arrivals = result.throughput = 20;
     for (unsigned i = 0; i < RESOURCES; i++) {
         resources[i].load = resources[i].throughput = 2;
         resources[i].share_held = 0.01;
@@ -237,24 +235,24 @@ TEST(a_node_or_a_process_or_the_machine_that_is_full_is_named)
 TEST(a_machine_that_the_run_fills_is_the_bottleneck)
 {
     host.cpu_share = 1.6; /* of two processes */
-    facts.processors = 2;
-    facts.machine_busy = 0.99;
+    host.processors = 2;
+    host.machine_busy = 0.99;
     judge();
     assert_int_equal(result.bottleneck, RESULT_MACHINE);
     assert_contains(result.answer, "2 processors busy 99.0 %");
-    assert_true(is_advised("--join 0123456789ab"));
+    assert_true(is_advised("a run of several hosts (--name and --hosts)"));
     assert_false(is_advised("what this run started"));
     host.cpu_share = 1.2;
     result.plan.is_local = true; /* then its nodes are on the machine, too: 0.3 */
     judge();
     assert_int_equal(result.bottleneck, RESULT_MACHINE);
     assert_true(is_advised("nodes on machines of their own, in which"));
-    assert_false(is_advised("--join"));
+    assert_false(is_advised("--name"));
 }
 
 TEST(a_machine_that_others_fill_is_not_the_bottleneck)
 {
-    facts.machine_busy = 1; /* of 4 processors the run takes 0.4 */
+    host.machine_busy = 1; /* of 4 processors the run takes 0.4 */
     judge();
     assert_int_equal(result.bottleneck, RESULT_NONE);
     assert_lacks(result.answer, "machine");
@@ -264,12 +262,12 @@ TEST(a_machine_that_others_fill_is_not_the_bottleneck)
     assert_true(is_advised("4 processors of this machine were busy 100 % of the time, and what this run started took "
                            "10 % of them"));
     assert_int_equal(result_tone(&result), RESULT_FAIR);
-    facts.machine_busy = 0.9;
+    host.machine_busy = 0.9;
     judge();
     assert_contains(result.answer, "There is room");
     assert_false(is_advised("what this run started"));
     assert_int_equal(result_tone(&result), RESULT_GOOD);
-    facts.machine_busy = -1; /* not known */
+    host.machine_busy = -1; /* not known */
     judge();
     assert_contains(result.answer, "There is room");
 }
@@ -277,7 +275,7 @@ TEST(a_machine_that_others_fill_is_not_the_bottleneck)
 TEST(a_full_resource_is_named_whatever_else_is_full)
 {
     load_first(175, 175); /* 98 % */
-    facts.machine_busy = 1;
+    host.machine_busy = 1;
     judge();
     assert_int_equal(result.bottleneck, RESULT_RESOURCE);
     assert_true(is_advised("4 processors of this machine were busy")); /* by others */
@@ -290,7 +288,7 @@ TEST(a_full_resource_is_named_whatever_else_is_full)
 
 TEST(a_load_that_was_not_pushed_in_time_is_no_measure)
 {
-    facts.load_behind = 0.4;
+    host.load_behind = 0.4;
     judge();
     assert_int_equal(result.bottleneck, RESULT_LOAD);
     assert_contains(result.answer, "did not keep up");
@@ -298,7 +296,7 @@ TEST(a_load_that_was_not_pushed_in_time_is_no_measure)
     assert_true(result.headroom == 0);
     assert_true(is_advised("smaller --rate"));
     assert_false(is_advised("model"));
-    facts.load_behind = 0;
+    host.load_behind = 0;
     result.overhead_share = 0.97;
     judge();
     assert_int_equal(result.bottleneck, RESULT_LOAD);
@@ -380,10 +378,10 @@ TEST(a_wait_that_the_model_does_not_know_is_told_first)
     assert_true(result.headroom == 0);
     assert_false(is_said("There is room") || is_said("Fewer threads"));
     assert_int_equal(result_tone(&result), RESULT_FAIR);
-    facts.machine_busy = 1;
+    host.machine_busy = 1;
     judge();
     assert_true(is_advised("what this run started"));
-    facts.load_behind = 0.4;
+    host.load_behind = 0.4;
     judge();
     assert_int_equal(result.bottleneck, RESULT_LOAD);
     assert_int_equal(strncmp(result.answer, "Tasks waited 226 ms on average", 30), 0);
@@ -402,7 +400,7 @@ TEST(a_wait_near_the_expected_one_is_no_gap)
     result.wait.mean = expected + 0.0051;
     judge();
     assert_int_equal(result.bottleneck, RESULT_UNKNOWN);
-    overheads.base = (struct moments){1000, 1000 * 0.0212, 1000 * 4.5e-4}; /* then it is less than twice */
+    result.overheads.base = (struct moments){1000, 1000 * 0.0212, 1000 * 4.5e-4}; /* then it is less than twice */
     judge();
     assert_int_equal(result.bottleneck, RESULT_NONE);
 }
@@ -515,7 +513,7 @@ TEST(what_the_model_cannot_know_it_does_not_say)
 {
     result.plan.arrivals = DRY_RUN_CLOSED;
     result.plan.population = 40;
-    overheads.tries = 1.2; /* tasks fail, and are away for a time that no formula knows */
+    result.overheads.tries = 1.2; /* tasks fail, and are away for a time that no formula knows */
     judge();
     assert_false(result.expected.is_known);
     assert_false(is_advised("model"));
@@ -526,14 +524,14 @@ TEST(what_the_model_cannot_know_it_does_not_say)
 TEST(a_shadow_whose_tasks_take_three_resources_is_judged)
 {
     result.plan.kind = DRY_RUN_SHADOW;
-    overheads.together = 3;
+    result.overheads.together = 3;
     for (unsigned i = 0; i < RESOURCES; i++)
         resources[i].load = resources[i].throughput = 60;
     judge();
     assert_int_equal(result.bottleneck, RESULT_NONE);
     assert_true(fabs(result.expected.throughput - 200) < 1e-6);
     assert_contains(result.formula, "several resources a task");
-    overheads.together = 1;
+    result.overheads.together = 1;
     judge();
     assert_true(fabs(result.expected.throughput - 600) < 1e-6);
     assert_lacks(result.formula, "several resources a task");
@@ -543,17 +541,17 @@ TEST(changes_go_where_they_should)
 {
     load_first(150, 150);
     struct expectation_change change = EXPECTATION_AS_IT_WAS;
-    struct result_expected now = expectation_of(&result, &result.plan, &overheads, &change);
+    struct result_expected now = expectation_of(&result, &change);
     change.holds = 0.5;
-    assert_true(expectation_of(&result, &result.plan, &overheads, &change).wait < now.wait / 3);
+    assert_true(expectation_of(&result, &change).wait < now.wait / 3);
     change = EXPECTATION_AS_IT_WAS;
     change.spread = 3;
-    struct result_expected spread = expectation_of(&result, &result.plan, &overheads, &change);
+    struct result_expected spread = expectation_of(&result, &change);
     assert_true(spread.wait < now.wait / 2);
     assert_true(fabs(spread.throughput - now.throughput) < 1e-6);
     change = EXPECTATION_AS_IT_WAS;
     change.runners = 0.125;
-    assert_true(expectation_of(&result, &result.plan, &overheads, &change).utilisation > 0.8);
+    assert_true(expectation_of(&result, &change).utilisation > 0.8);
 }
 
 RUN_TESTS_WITH(setup, NULL)

@@ -37,8 +37,14 @@ static void deleted(void *context, const struct removal_end *end)
 static struct name_space *open_run(struct watch *watch, const struct config *of, const char *run)
 {
     *watch = (struct watch){.begun = 0};
-    return name_space_open(&(struct name_space_options){
-        .loop = loop, .config = of, .run = run, .node_share = 0.5, .lost = lost, .context = watch});
+    return name_space_open(&(struct name_space_options){.loop = loop,
+                                                        .config = of,
+                                                        .run = run,
+                                                        .host = run,
+                                                        .hosts = 1,
+                                                        .node_share = 0.5,
+                                                        .lost = lost,
+                                                        .context = watch});
 }
 
 static struct name_space *begin(struct watch *watch)
@@ -161,8 +167,9 @@ TEST(a_strange_prefix_is_taken_as_it_is)
 static void run_plant(const char *run, long long ends)
 {
     free(redis_server_command(node_of_queues, "ZADD hf:2:dry:runs %lld %s", ends, run));
-    free(redis_server_command(node_of_queues, "HSET hf:2:dry:run:%s owner %s who host:1 lock_prefix old:dry:%s:", run,
-                              run, run));
+    free(redis_server_command(node_of_queues,
+                              "HSET hf:2:dry:run:%s hosts 1 host:%s ready who host:1 lock_prefix old:dry:%s:", run, run,
+                              run));
 }
 
 TEST(what_dead_runs_have_left_is_removed_and_what_lives_stays)
@@ -204,7 +211,7 @@ TEST(who_was_taken_for_dead_is_told)
     struct watch watch;
     struct name_space *space = begin(&watch);
     assert_reply(node_of_queues, "1", "EXISTS hf:2:dry:run:" RUN);
-    free(redis_server_command(node_of_queues, "HSET hf:2:dry:run:" RUN " owner another"));
+    free(redis_server_command(node_of_queues, "HSET hf:2:dry:run:" RUN " taker another"));
     loop_await(loop, watch.lost == 1);
     name_space_close(space);
 }
@@ -217,6 +224,80 @@ TEST(a_run_that_was_forgotten_is_not_begun_again_by_its_lease)
     loop_await(loop, watch.lost == 1);
     assert_reply(node_of_queues, "0", "EXISTS hf:2:dry:runs");
     name_space_close(space);
+}
+
+/* --- several hosts ------------------------------------------------------------------------------------------------ */
+
+static struct name_space *come(struct watch *watch, const char *host, unsigned hosts)
+{
+    *watch = (struct watch){.begun = 0};
+    struct name_space *space = name_space_open(&(struct name_space_options){.loop = loop,
+                                                                            .config = config,
+                                                                            .run = RUN,
+                                                                            .host = host,
+                                                                            .hosts = hosts,
+                                                                            .node_share = 0.5,
+                                                                            .lost = lost,
+                                                                            .context = watch});
+    name_space_begin(space, begun);
+    loop_await(loop, watch->begun == 1);
+    return space;
+}
+
+TEST(hosts_of_one_name_begin_at_one_time_and_the_last_one_removes_all)
+{
+    struct watch one, two;
+    struct instant first, second;
+    struct name_space *here = come(&one, "111111111111", 2);
+    name_space_ready(here);
+    struct name_space *there = come(&two, "222222222222", 2);
+    assert_string_equal(one.trouble, "");
+    assert_string_equal(two.trouble, "");
+    loop_await(loop, name_space_hosts(here) == 2);
+    assert_int_equal(name_space_begins(here, &first), 0);
+    name_space_ready(there);
+    loop_await(loop, name_space_begins(here, &first) != 0 && name_space_begins(there, &second) != 0);
+    assert_int_equal(name_space_begins(here, &first), name_space_begins(there, &second));
+    assert_true(llabs(instant_since(first, second)) < 20 * NS_PER_MS);
+    assert_true(instant_before(instant_now(), second));
+    queue_fill("hf:2:dry:" RUN ":");
+    locks_fill("lock:dry:" RUN ":", 4);
+    delete_and_close(here, &one);
+    assert_true(one.end.is_clean);
+    assert_int_equal(one.end.count, 0);
+    assert_int_equal(keys_like(node_of_queues, "hf:2:dry:" RUN ":*"), 22);
+    delete_and_close(there, &two);
+    assert_true(two.end.is_clean);
+    assert_int_equal(two.end.nodes[0].deleted, 22);
+    assert_int_equal(keys_like(cluster.servers[0], "*dry:*"), 0);
+    assert_reply(node_of_queues, "0", "EXISTS hf:2:dry:runs hf:2:dry:run:" RUN);
+}
+
+/* Neither one too many, nor one that wants another number, nor one that comes when the others have begun. */
+TEST(a_run_with_all_its_hosts_takes_no_other)
+{
+    struct watch one, two, other;
+    struct instant at;
+    struct name_space *here = come(&one, "111111111111", 2);
+    struct name_space *stranger = come(&other, "333333333333", 3);
+    assert_contains(other.trouble, "has other hosts");
+    name_space_close(stranger);
+    struct name_space *there = come(&two, "222222222222", 2);
+    stranger = come(&other, "333333333333", 2);
+    assert_contains(other.trouble, "has other hosts");
+    name_space_ready(here);
+    name_space_ready(there);
+    loop_await(loop, name_space_begins(here, &at) != 0);
+    queue_fill("hf:2:dry:" RUN ":");
+    delete_and_close(stranger, &other); /* it has no part in it, and removes nothing */
+    assert_true(other.end.is_clean);
+    assert_int_equal(keys_like(node_of_queues, "hf:2:dry:" RUN ":*"), 22);
+    delete_and_close(there, &two);
+    stranger = come(&other, "333333333333", 2);
+    assert_contains(other.trouble, "has begun already");
+    name_space_close(stranger);
+    delete_and_close(here, &one);
+    assert_int_equal(one.end.nodes[0].deleted, 22);
 }
 
 /* --- trouble ------------------------------------------------------------------------------------------------------ */

@@ -15,6 +15,7 @@
 #include "worker/print/json_writer.h"
 #include "worker/print/table.h"
 #include "worker/print/terminal.h"
+#include "worker/dry_run/count/merge.h"
 #include "worker/dry_run/report/comparison.h"
 #include "worker/dry_run/run/dry_run.h"
 #include "worker/dry_run/load/plan_options.h"
@@ -23,7 +24,7 @@
 struct dry_run_command {
     struct dry_run_plan plan;
     const char *path, *html, *save;
-    bool joins, as_json, is_quiet;
+    bool as_json, is_quiet;
 };
 
 #define AT(member) offsetof(struct dry_run_command, member)
@@ -47,9 +48,7 @@ static void plan_settle(struct dry_run_command *dry)
         plan->is_local = true;
     if (plan->seed == 0)
         plan->seed = (uint64_t)random_between(1, DRY_RUN_SEED_MAX);
-    dry->joins = plan->id[0] != '\0';
-    if (!dry->joins)
-        random_digits(plan->id, DRY_RUN_ID_BYTES);
+    random_digits(plan->id, DRY_RUN_ID_BYTES);
     plan_complete(plan);
 }
 
@@ -130,28 +129,48 @@ static int run_told(const struct dry_run_command *dry)
                                             .progress = dry->is_quiet || !isatty(STDERR_FILENO) ? NULL : stderr};
     if (!file_is_writable(dry->html) || !file_is_writable(dry->save))
         return EXIT_CODE_FAILURE;
-    enum exit_code code = dry->joins                  ? dry_run_join(&request, &findings)
-                          : dry->plan.point_count > 0 ? dry_run_explore(&request, &result, &findings)
-                                                      : dry_run_perform(&request, &result, &findings);
+    enum exit_code code = dry->plan.point_count > 0 ? dry_run_explore(&request, &result, &findings)
+                                                    : dry_run_perform(&request, &result, &findings);
     findings_print(&findings, stderr);
     bool is_told = findings.errors == 0; /* a what-if that ended early has a report, too */
     findings_fini(&findings);
-    if (code == EXIT_CODE_OK && !dry->joins) {
+    if (code == EXIT_CODE_OK) {
         is_told = report_print(dry, &result) && is_told;
         result_fini(&result);
     }
     return code == EXIT_CODE_OK && !is_told ? EXIT_CODE_FAILURE : (int)code;
 }
 
-/* --- comparing ---------------------------------------------------------------------------------------------------- */
+/* --- results of earlier runs -------------------------------------------------------------------------------------- */
 
-static bool result_load(const char *path, struct result *result)
+/* `word` is what is to be done with it. */
+static bool result_load(const char *word, const char *path, struct result *result)
 {
     struct error error = ERROR_NONE;
     if (result_read_file(path, result, &error))
         return true;
-    fprintf(stderr, "holdfast dry-run compare: %s\n", log_defuse(error.text));
+    fprintf(stderr, "holdfast dry-run %s: %s\n", word, log_defuse(error.text));
     return false;
+}
+
+/* What several hosts of one run have saved. */
+static int merge(const struct dry_run_command *dry, char *const *paths, int count)
+{
+    struct result result, other;
+    struct error error = ERROR_NONE;
+    bool is_well = result_load("merge", paths[0], &result);
+    for (int i = 1; i < count && is_well; i++) {
+        is_well = result_load("merge", paths[i], &other) && result_merge(&result, &other, &error);
+        if (!is_well && error.text[0] != '\0')
+            fprintf(stderr, "holdfast dry-run merge: %s: %s\n", paths[i], log_defuse(error.text));
+        result_fini(&other); /* empty, unless it was refused */
+    }
+    if (is_well) {
+        result_merge_end(&result);
+        is_well = report_print(dry, &result);
+    }
+    result_fini(&result);
+    return is_well ? EXIT_CODE_OK : EXIT_CODE_FAILURE;
 }
 
 static void comparison_print(const struct dry_run_command *dry, const struct comparison *comparison)
@@ -168,7 +187,7 @@ static int compare(const struct dry_run_command *dry, char *const paths[2])
 {
     struct result results[2] = {0};
     struct comparison comparison;
-    bool are_there = result_load(paths[0], &results[0]) && result_load(paths[1], &results[1]);
+    bool are_there = result_load("compare", paths[0], &results[0]) && result_load("compare", paths[1], &results[1]);
     if (are_there) {
         comparison_make(&results[0], &results[1], &comparison);
         comparison_print(dry, &comparison);
@@ -179,24 +198,21 @@ static int compare(const struct dry_run_command *dry, char *const paths[2])
     return are_there ? EXIT_CODE_OK : EXIT_CODE_FAILURE;
 }
 
-static int run_or_compare(struct dry_run_command *dry, const struct command_line *line)
+static int run_or_read(struct dry_run_command *dry, const struct command_line *line)
 {
-    bool compares = line->argument_count > 0 && strcmp(line->arguments[0], "compare") == 0;
-    if (compares && line->argument_count == 3)
-        return compare(dry, line->arguments + 1);
-    if (compares)
-        return command_misused(&command_dry_run, "compare wants two files that --save has written");
+    const char *word = line->argument_count > 0 ? line->arguments[0] : "";
+    if (strcmp(word, "compare") == 0)
+        return line->argument_count == 3
+                   ? compare(dry, line->arguments + 1)
+                   : command_misused(&command_dry_run, "compare wants two files that --save has written");
+    if (strcmp(word, "merge") == 0)
+        return line->argument_count >= 3
+                   ? merge(dry, line->arguments + 1, line->argument_count - 1)
+                   : command_misused(&command_dry_run, "merge wants the files that --save has written, of each host");
     if (line->argument_count > 0)
-        return command_misused(&command_dry_run, "\"%s\" is no option; the only word it knows is compare",
-                               line->arguments[0]);
+        return command_misused(&command_dry_run, "\"%s\" is no option; the words it knows are compare and merge", word);
     log_set_level(LOG_NOTHING); /* instead of what connections log, the command has its own words */
     plan_settle(dry);
-    if (dry->joins && dry->path == NULL)
-        return command_misused(&command_dry_run, "--join wants the configuration with the nodes of the run: -c FILE");
-    if (dry->joins && (dry->as_json || dry->html != NULL || dry->save != NULL))
-        return command_misused(&command_dry_run,
-                               "the host that began the run has its report: --json, --html and --save "
-                               "go there, not with --join");
     return run_told(dry);
 }
 
@@ -206,7 +222,7 @@ static int run(int argc, char **argv)
     struct command_line line;
     plan_init(&dry.plan);
     bool is_read = command_line_read(&line, &command_dry_run, argc, argv, &dry);
-    int code = is_read ? run_or_compare(&dry, &line) : line.exit_code;
+    int code = is_read ? run_or_read(&dry, &line) : line.exit_code;
     plan_fini(&dry.plan);
     return code;
 }
@@ -214,7 +230,7 @@ static int run(int argc, char **argv)
 const struct command command_dry_run = {
     .name = "dry-run",
     .summary = "see how long tasks will wait for locks, before production does",
-    .arguments = "[compare A.json B.json]",
+    .arguments = "[compare A.json B.json | merge FILE ...]",
     .about =
         "Runs the workers of production with handlers that only hold their locks: claiming, locking, extending, "
         "parking\n"
@@ -230,9 +246,9 @@ const struct command command_dry_run = {
         "and\n"
         "the workers of the run (freeze and kill of worker1, worker2 ...).\n"
         "\n"
-        "SIGINT ends the load, and the report covers what there was until then. The run shows its id when it begins; "
-        "hosts\n"
-        "that join it with --join count in the same report.\n",
+        "SIGINT ends the load, and the report covers what there was until then. Several hosts that say the same --name "
+        "and\n"
+        "--hosts are one run: they begin together, and merge joins the results that they have saved.\n",
     .examples = "  holdfast dry-run --for 20s --resources 100 --zipf 1.1 --hold exp:5ms --threads 16 --processes 2\n"
                 "  holdfast dry-run -c holdfast.conf --rate 200/s --hold lognormal:20ms,0.8 --html report.html\n"
                 "  holdfast dry-run -c holdfast.conf --shadow --for 5m\n"
@@ -240,6 +256,6 @@ const struct command command_dry_run = {
                 "  holdfast dry-run --what-if threads=8,16,32,64 --save before.json\n"
                 "  holdfast dry-run compare before.json after.json\n",
     .options = options,
-    .arguments_max = 3,
+    .arguments_max = 1 + DRY_RUN_HOSTS_MAX,
     .run = run,
 };

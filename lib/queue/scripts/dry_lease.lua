@@ -1,21 +1,50 @@
--- Begins a dry run or renews its lease. KEYS: the index of runs, the record of this one.
--- ARGV: the run; its owner, drawn anew by each; its lease in seconds; how long index and record live, in ms; at the
---       beginning only: members of the record, name and value
--- Returns 1, or 0 if another owner has it: the run was taken for dead, and its keys are being removed. A repetition
--- gets the same answer.
-local owner = redis.call('HGET', KEYS[2], 'owner')
-if owner and owner ~= ARGV[2] or not owner and #ARGV == 4 then
-    return 0
+-- A host of a dry run comes, stays, is ready to begin, or leaves. KEYS: the index of runs, the record of this one.
+-- ARGV: the run; the host; 'come', 'stay', 'ready' or 'leave'; the lease of the run in seconds; how long index and
+--       record live, in ms; of how many hosts the run is; who the host is, for people; the prefix of the run's locks
+-- Returns the node's time and when the load begins at all hosts, both in us (0 = not all are ready), and how many
+-- hosts there are; or nothing when this host has no part in the run: it was taken for dead, and its keys are being
+-- removed, or it has other hosts. A repetition gets the same answer.
+local run, host, step, wanted = ARGV[1], 'host:' .. ARGV[2], ARGV[3], tonumber(ARGV[6])
+local record, values = {}, redis.call('HGETALL', KEYS[2])
+local there, ready = 0, 0
+for i = 1, #values, 2 do
+    record[values[i]] = values[i + 1]
+    there = there + (string.sub(values[i], 1, 5) == 'host:' and 1 or 0)
 end
+local is_new = step == 'come' and not record[host]
+local is_other = record.hosts and tonumber(record.hosts) ~= wanted
+local is_full = there >= wanted or record.begins or record.is_over or is_other
+if record.taker or (is_new and is_full) or not (is_new or record[host] or step == 'leave') then
+    return {}
+end
+
 local time = redis.call('TIME')
-redis.call('ZADD', KEYS[1], string.format('%.6f', time[1] + time[2] / 1000000 + ARGV[3]), ARGV[1])
-redis.call('PEXPIRE', KEYS[1], ARGV[4])
-redis.call('HSET', KEYS[2], 'owner', ARGV[2])
-if not owner then
-    redis.call('HSET', KEYS[2], 'since', string.format('%.6f', time[1] + time[2] / 1000000))
+local now = time[1] * 1000000 + time[2]
+if step == 'leave' then
+    there = there - redis.call('HDEL', KEYS[2], host)
+    if there == 0 and next(record) then
+        redis.call('HSET', KEYS[2], 'is_over', 1)
+    end
+    return {now, 0, there}
 end
-for i = 5, #ARGV, 2 do
-    redis.call('HSET', KEYS[2], ARGV[i], ARGV[i + 1])
+if is_new then
+    there = there + 1
+    redis.call('HSET', KEYS[2], 'hosts', wanted, 'since', string.format('%.6f', now / 1000000), 'who', ARGV[7],
+        'lock_prefix', ARGV[8])
 end
-redis.call('PEXPIRE', KEYS[2], ARGV[4])
-return 1
+if is_new or step == 'ready' then
+    record[host] = step
+    redis.call('HSET', KEYS[2], host, step)
+end
+for field, value in pairs(record) do
+    ready = ready + (string.sub(field, 1, 5) == 'host:' and value == 'ready' and 1 or 0)
+end
+-- Those that asked before learn of it in time.
+if ready == wanted and not record.begins then
+    record.begins = string.format('%.0f', now + (wanted > 1 and 1000000 or 0))
+    redis.call('HSET', KEYS[2], 'begins', record.begins)
+end
+redis.call('ZADD', KEYS[1], string.format('%.6f', now / 1000000 + ARGV[4]), run)
+redis.call('PEXPIRE', KEYS[1], ARGV[5])
+redis.call('PEXPIRE', KEYS[2], ARGV[5])
+return {now, tonumber(record.begins or '0'), there}

@@ -43,7 +43,7 @@ static void row_remove(struct row *row, size_t index)
 
 static void value_free(struct value *value)
 {
-    if (value->type == VALUE_LIST || value->type == VALUE_STREAM)
+    if (value->type == VALUE_LIST)
         for (size_t i = 0; i < value->row.count; i++)
             free(value->row.places[value->row.first + i]);
     free(value->row.places);
@@ -157,13 +157,11 @@ static void value_copy(struct value *to, const struct value *from)
     size_t place = 0;
     to->expires_ms = from->expires_ms;
     to->version = from->version;
-    to->last_ms = from->last_ms;
-    to->last_number = from->last_number;
     buffer_append(&to->string, from->string.bytes, from->string.length);
     if (from->type == VALUE_STRING)
         (void)buffer_text(&to->string); /* who reads numbers wants a NUL */
 
-    if (from->type == VALUE_LIST || from->type == VALUE_STREAM)
+    if (from->type == VALUE_LIST)
         for (size_t i = 0; i < from->row.count; i++)
             value_push(to, value_entry(from, i), false);
     for (struct item *item; (item = table_next(&from->table, &place)) != NULL;) {
@@ -193,7 +191,6 @@ size_t value_count(const struct value *value)
     case VALUE_STRING:
         return 1;
     case VALUE_LIST:
-    case VALUE_STREAM:
         return value->row.count;
     case VALUE_HASH:
     case VALUE_SET:

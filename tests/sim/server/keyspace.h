@@ -6,7 +6,6 @@
  *   hash     `table` of fields, each with its text
  *   set      `table` of members
  *   zset     `table` of members, and `row` of the same by score, then by bytes
- *   stream   `row` of entries, each its id, a NUL and its fields
  *
  * What commands make of it is in redis_commands.h; tests/integration/test_redis_model.c compares that with servers. */
 #ifndef SIM_KEYSPACE_H
@@ -15,7 +14,7 @@
 #include "base/buffer.h"
 #include "tests/sim/server/table.h"
 
-enum value_type { VALUE_STRING, VALUE_LIST, VALUE_HASH, VALUE_SET, VALUE_ZSET, VALUE_STREAM };
+enum value_type { VALUE_STRING, VALUE_LIST, VALUE_HASH, VALUE_SET, VALUE_ZSET };
 
 /* Pointers with room at both ends. */
 struct row {
@@ -36,7 +35,6 @@ struct value {
     struct buffer string;
     struct table table;
     struct row row;
-    uint64_t last_ms, last_number; /* of a stream: its highest id */
 };
 
 struct keyspace {
@@ -73,7 +71,7 @@ uint64_t keyspace_draw(struct keyspace *space);
 size_t value_count(const struct value *value);
 
 struct text value_entry(const struct value *value, size_t index);
-/* At the left or at the right of a list, or at the end of a stream. */
+/* At the left or at the right of a list. */
 void value_push(struct value *value, struct text bytes, bool at_left);
 void value_remove_entry(struct value *value, size_t index);
 

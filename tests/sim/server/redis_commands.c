@@ -35,7 +35,7 @@ void call_changed(struct command_call *call)
     if (call->value == NULL)
         return;
     call->value->version = ++call->space->versions;
-    if (value_count(call->value) > 0 || call->value->type == VALUE_STREAM)
+    if (value_count(call->value) > 0)
         return;
     keyspace_remove(call->space, call->value);
     call->value = NULL;
@@ -192,7 +192,7 @@ struct reply *scan_tell(struct command_call *call, const struct table *table, co
 
 /* --- keys --------------------------------------------------------------------------------------------------------- */
 
-static const char *const type_names[] = {"string", "list", "hash", "set", "zset", "stream"};
+static const char *const type_names[] = {"string", "list", "hash", "set", "zset"};
 
 static struct reply *command_time(struct command_call *call)
 {
@@ -232,7 +232,7 @@ static void value_write(const struct value *value, struct buffer *out)
     buffer_append_text(out, type_names[value->type]);
     if (value->type == VALUE_STRING)
         buffer_append(out, value->string.bytes, value->string.length);
-    bool is_row = value->type == VALUE_LIST || value->type == VALUE_STREAM;
+    bool is_row = value->type == VALUE_LIST;
     for (size_t i = 0; is_row && i < value_count(value); i++) {
         const struct text entry = value_entry(value, i);
         buffer_format(out, " %zu:", entry.length);
@@ -468,10 +468,6 @@ static const struct command commands[] = {
     {"type", 2, TYPE_LATE, 0, command_type},
     {"unlink", -2, KEYLESS, W, command_del},
     {"unsubscribe", -1, KEYLESS, N | S, command_unsubscribe},
-    {"xadd", -5, TYPE_LATE, G, command_xadd},
-    {"xdel", -3, TYPE_LATE, W, command_xdel},
-    {"xlen", 2, VALUE_STREAM, 0, command_xlen},
-    {"xrange", -4, TYPE_LATE, 0, command_xrange},
     {"zadd", -4, TYPE_LATE, G, command_zadd},
     {"zcard", 2, VALUE_ZSET, 0, command_zcard},
     {"zcount", 4, TYPE_LATE, 0, command_zcount},

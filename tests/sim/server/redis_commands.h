@@ -6,7 +6,6 @@
  *   redis_commands_list.c      lists
  *   redis_commands_hash.c      hashes and sets
  *   redis_commands_zset.c      sorted sets
- *   redis_commands_stream.c    streams, as much of them as dry runs need
  *   server_*.c                 what is about connections or the server itself (server_private.h) */
 #ifndef SIM_REDIS_COMMANDS_H
 #define SIM_REDIS_COMMANDS_H
@@ -106,7 +105,6 @@ struct reply *scan_tell(struct command_call *call, const struct table *table, co
     X(sadd) X(scard) X(sismember) X(smembers) X(smismember) X(sort) X(srandmember) X(srem) X(sscan) \
     X(zadd) X(zcard) X(zcount) X(zmscore) X(zrange) X(zrangebyscore) X(zrank) X(zrem) X(zremrangebyrank) \
     X(zremrangebyscore) X(zrevrangebyscore) X(zscan) X(zscore) \
-    X(xadd) X(xdel) X(xlen) X(xrange) \
     X(acl) X(auth) X(blmove) X(brpop) X(client) X(config) X(discard) X(echo) X(eval) X(evalsha) X(exec) X(info) \
     X(multi) X(ping) X(publish) X(pubsub) X(quit) X(replicaof) X(role) X(save) X(script) X(select) X(subscribe) \
     X(unsubscribe)

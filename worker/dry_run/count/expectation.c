@@ -19,7 +19,7 @@ enum {
 struct inputs {
     const struct result *result;
     const struct dry_run_plan *plan;
-    const struct model_overheads *overheads;
+    const struct result_overheads *overheads;
     struct expectation_change change;
     struct model_service service; /* of all resources together */
     struct model_time taken;      /* of a runner by a task */
@@ -59,10 +59,10 @@ static unsigned runners_of(const struct result *result)
     return runners;
 }
 
-static struct inputs inputs_make(const struct result *result, const struct dry_run_plan *plan,
-                                 const struct model_overheads *overheads, const struct expectation_change *change)
+static struct inputs inputs_make(const struct result *result, const struct expectation_change *change)
 {
-    struct inputs inputs = {.result = result, .plan = plan, .overheads = overheads, .change = *change};
+    const struct result_overheads *overheads = &result->overheads;
+    struct inputs inputs = {.result = result, .plan = &result->plan, .overheads = overheads, .change = *change};
     inputs.service.hold = hold_of_all(&inputs, 1);
     inputs.hold_then = inputs.service.hold.mean;
     inputs.service.hold = hold_of_all(&inputs, change->holds);
@@ -107,7 +107,7 @@ static struct model_time turn_of(const struct inputs *inputs, const struct resul
 static void turns_set(const struct inputs *inputs, const struct result_resource *resource,
                       struct model_service *service)
 {
-    const struct model_overheads *overheads = inputs->overheads;
+    const struct result_overheads *overheads = inputs->overheads;
     struct model_time turn = turn_of(inputs, resource);
     double lones = (double)resource->lone_turns, crowds = (double)resource->turns - lones;
     service->turn = service->lone = turn;
@@ -289,20 +289,23 @@ static void closed_fill(const struct inputs *inputs, struct result *result)
 
 /* --- both --------------------------------------------------------------------------------------------------------- */
 
-/* Of a loop in which tasks fail the formulas do not know where they are meanwhile: they come again by a clock. */
+/* Of a loop in which tasks fail the formulas do not know where they are meanwhile: they come again by a clock. Of some
+ * hosts of a run they know a part of what comes. */
 static bool is_beyond(const struct inputs *inputs)
 {
     double load = 0;
+    if (result_is_part(inputs->result))
+        return true;
     for (size_t i = 0; i < inputs->result->resource_count; i++)
         load += inputs->result->resources[i].load;
     return inputs->result->wait.count < TASKS_MIN || inputs->service.hold.mean <= 0 || load <= 0 ||
            runners_of(inputs->result) == 0 || (plan_is_closed(inputs->plan) && inputs->overheads->tries > 1.01);
 }
 
-static void formula_tell(struct result *result, const struct dry_run_plan *plan, double together)
+static void formula_tell(struct result *result, double together)
 {
     const char *formula =
-        plan_is_closed(plan)
+        plan_is_closed(&result->plan)
             ? "closed loop: mean value analysis (Reiser & Lavenberg 1980), holds that are not exponential by "
               "their residual time; the runners as an upper limit"
             : "each resource: M/G/1 (Pollaczek 1930, Khinchine 1932) with turn-overs and a first service of "
@@ -314,25 +317,26 @@ static void formula_tell(struct result *result, const struct dry_run_plan *plan,
     snprintf(result->formula, sizeof result->formula, "%s%s", formula, several);
 }
 
-void expectation_fill(struct result *result, const struct dry_run_plan *plan, const struct model_overheads *overheads)
+void expectation_fill(struct result *result)
 {
     struct expectation_change change = EXPECTATION_AS_IT_WAS;
-    struct inputs inputs = inputs_make(result, plan, overheads, &change);
-    formula_tell(result, plan, together_of(&inputs));
+    struct inputs inputs = inputs_make(result, &change);
+    if (result_is_part(result))
+        return;
+    formula_tell(result, together_of(&inputs));
     if (is_beyond(&inputs))
         return;
-    if (plan_is_closed(plan))
+    if (plan_is_closed(&result->plan))
         closed_fill(&inputs, result);
     else
         open_fill(&inputs, result);
 }
 
-struct result_expected expectation_of(const struct result *result, const struct dry_run_plan *plan,
-                                      const struct model_overheads *overheads, const struct expectation_change *change)
+struct result_expected expectation_of(const struct result *result, const struct expectation_change *change)
 {
-    struct inputs inputs = inputs_make(result, plan, overheads, change);
+    struct inputs inputs = inputs_make(result, change);
     double for_runner;
     if (is_beyond(&inputs))
         return (struct result_expected){.is_known = false};
-    return plan_is_closed(plan) ? closed_expected(&inputs, NULL) : open_expected(&inputs, &for_runner);
+    return plan_is_closed(&result->plan) ? closed_expected(&inputs, NULL) : open_expected(&inputs, &for_runner);
 }

@@ -11,9 +11,9 @@
 #include "worker/dry_run/count/model.h"
 #include "worker/dry_run/report/result.h"
 
-/* Sets `expected` of the result and of its resources, and `formula`. The rest of the result is complete; `plan` is that
- * of the run. */
-void expectation_fill(struct result *result, const struct dry_run_plan *plan, const struct model_overheads *overheads);
+/* Sets `expected` of the result and of its resources, and `formula`. The rest of the result is complete. Nothing is
+ * expected of some hosts of a run without the others. */
+void expectation_fill(struct result *result);
 
 /* What is different in a run that did not take place. 1 = as it was. */
 struct expectation_change {
@@ -24,7 +24,6 @@ struct expectation_change {
 #define EXPECTATION_AS_IT_WAS ((struct expectation_change){.holds = 1, .runners = 1, .spread = 1})
 
 /* Of all: utilisation of the runners, mean wait, throughput. The result has its resources. */
-struct result_expected expectation_of(const struct result *result, const struct dry_run_plan *plan,
-                                      const struct model_overheads *overheads, const struct expectation_change *change);
+struct result_expected expectation_of(const struct result *result, const struct expectation_change *change);
 
 #endif

@@ -27,18 +27,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "worker/dry_run/report/result.h"
+
 /* Of a wait: it grows for as long as the load lasts. */
 #define MODEL_GROWS (-1.0)
 
 /* Mean and second moment of a duration. */
 struct model_time {
     double mean, second_moment;
-};
-
-/* The same in the making: of values that come one by one. */
-struct moments {
-    uint64_t count;
-    double sum, squares;
 };
 
 static inline void moments_add(struct moments *moments, double value)
@@ -105,23 +101,5 @@ struct model_loop {
 struct model_outcome model_closed_loop(const struct model_loop *loop, struct model_outcome *each);
 
 enum { MODEL_TURNS_MIN = 30 };
-
-/* What a task costs beside its hold, as measured in a run: what the queueing formulas are given besides
- * arrivals and holds. None of these is the wait that they predict. Seconds, and square seconds for second moments. */
-struct model_overheads {
-    double arrivals;     /* pushes a second, measured */
-    double together;     /* resources of a task, mean */
-    struct moments base; /* from push to locked, of tasks with no other task in the way */
-    /* From one holder's end to the next holder's start, while a task waited: of resources that had fewer than
-     * MODEL_TURNS_MIN of their own. */
-    struct moments turn;
-    struct moments crowd_turn; /* of all resources, while others waited, too */
-    double hold_extra;  /* a lock is held longer than its handler was to run: beginning, ending, timers that are late */
-    double claim_extra; /* a runner is taken longer than the lock is held: for tasks with no other in the way */
-    double park_cost;   /* a runner is taken so long by the parks of a task, mean of all tasks */
-    double runner_turn; /* from one task's end on a runner to the next one's beginning, while tasks were there */
-    double next_push;   /* closed loop: from one task's end to the push of the next */
-    double tries;       /* holds that a task takes: more than 1 when runs fail and come again */
-};
 
 #endif

@@ -1,15 +1,13 @@
-/* The overlap detector: finds whether handlers of all processes and hosts were at one resource at the same time, from
- * the times at which they entered and left it. It knows nothing of locks.
+/* The overlap detector: finds whether handlers of all processes were at one resource at the same time, from the times
+ * at which they entered and left it. It knows nothing of locks.
  *
  *     overlap_detector_entered(detector, &visit);  overlap_detector_left(detector, &visit);
- *     overlap_detector_died(detector, host, process, at);
+ *     overlap_detector_died(detector, process, at);
  *     overlap_detector_tidy(detector);   once a second
  *     overlap_detector_end(detector, at);
  *
- * Two visits of one resource overlap when they intersect, on different hosts by more than the error of their clocks as
- * it was when their times were reported: what is known better later makes older times no better. A visit that was not
- * left goes on until its process has died or is missed, or the run has ended. Each pair counts once, when both ends are
- * known.
+ * Two visits of one resource overlap when they intersect. A visit that was not left goes on until its process has died,
+ * or the run has ended. Each pair counts once, when both ends are known.
  *
  * A fence refusal: a visit is left after one with a larger token had begun; a store that compares tokens refuses its
  * late writes. An overlap is fenced when both have tokens, and different ones.
@@ -39,29 +37,23 @@ struct overlap_detector *overlap_detector_create(const struct overlap_told *told
 void overlap_detector_destroy(struct overlap_detector *detector); /* NULL is fine */
 
 struct overlap_visit {
-    unsigned host, process;
+    unsigned process;  /* from 0 on, below DRY_RUN_PROCESSES_MAX */
     unsigned resource; /* a number of the caller's, from 0 on */
     const char *jid;
     uint64_t token; /* 0 = none */
     struct instant at;
-    int64_t moved_ns; /* was added to the host's own time to have `at` */
 };
 
-/* How far the times of a host may be off; 0 unless set. Numbers of hosts are below 256, of processes below 64. */
-void overlap_detector_host(struct overlap_detector *detector, unsigned host, int64_t clock_error_ns);
 void overlap_detector_entered(struct overlap_detector *detector, const struct overlap_visit *visit);
 /* Of a visit that is not known (its record was lost) nothing is made. */
 void overlap_detector_left(struct overlap_detector *detector, const struct overlap_visit *visit);
-/* Another process reports that the handler of the visit had returned by then: so the visit ends there when the record
- * of its leaving was lost. */
+/* The worker reports that the handler of the visit had returned by then: so the visit ends there when the record of its
+ * leaving was lost. */
 void overlap_detector_returned(struct overlap_detector *detector, const struct overlap_visit *visit);
 /* A sign of life of the process: it has reported all that lies before. */
-void overlap_detector_heard(struct overlap_detector *detector, unsigned host, unsigned process, struct instant at);
+void overlap_detector_heard(struct overlap_detector *detector, unsigned process, struct instant at);
 /* It is dead since `at` at the latest, and all its records were read. */
-void overlap_detector_died(struct overlap_detector *detector, unsigned host, unsigned process, struct instant at);
-/* It sends nothing more, and its last records are lost: its visits may have been left since, so they end a second
- * before its last sign of life. */
-void overlap_detector_missed(struct overlap_detector *detector, unsigned host, unsigned process);
+void overlap_detector_died(struct overlap_detector *detector, unsigned process, struct instant at);
 /* The run is over: what is still open ends here, by no act of its own. */
 void overlap_detector_end(struct overlap_detector *detector, struct instant at);
 

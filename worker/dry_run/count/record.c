@@ -1,11 +1,11 @@
-/* A record is a frame: the number of its bytes (4 bytes, little-endian), a byte each for its process and its kind, and
- * its fields in a fixed order. Numbers are 7 bits a byte, the lowest first, with the eighth bit set in all but the last
+/* A record is a frame: the number of its bytes (4 bytes, little-endian), a byte for its kind, and its fields in a
+ * fixed order. Numbers are 7 bits a byte, the lowest first, with the eighth bit set in all but the last
  * (so little-endian too, and most take one byte or two). A text is its length, its bytes, and a NUL. An instant is the
  * distance from the first one of the record, moved by one so that 0 is left for "none". A histogram is its sums and the
  * steps that have a count.
  *
  * One walk over the fields serves both directions: each pass_* writes the value it is given, or reads and returns the
- * one that is there. Reading believes nothing: bytes come from other processes, and over the network. Every length is
+ * one that is there. Reading believes nothing: bytes come from other processes. Every length is
  * checked against what is left, and a frame with something left over is none. */
 #include "worker/dry_run/count/record.h"
 
@@ -273,7 +273,6 @@ static bool frame_write(struct buffer *out, enum record_kind kind, void *body, b
     struct codec codec = {.out = out, .has_histograms = has_histograms};
     size_t start = out->length;
     buffer_append(out, (char[FRAME_HEAD]){0}, FRAME_HEAD);
-    pass_byte(&codec, 0);
     pass_byte(&codec, (unsigned)kind);
     pass_body(&codec, kind, body, NULL);
     size_t length = out->length - start - FRAME_HEAD;
@@ -313,11 +312,6 @@ void record_write_process(struct buffer *out, const struct observed_process *pro
         (void)frame_write(out, RECORD_PROCESS, &copy, false);
 }
 
-void record_mark(char *record, unsigned process)
-{
-    record[FRAME_HEAD] = (char)process;
-}
-
 bool record_read(const char **bytes, size_t *length, struct record *record)
 {
     if (*length < FRAME_HEAD)
@@ -329,7 +323,6 @@ bool record_read(const char **bytes, size_t *length, struct record *record)
     if (size <= RECORD_BYTES_MAX && size > *length - FRAME_HEAD)
         return false;
     struct codec codec = {.at = head + FRAME_HEAD, .end = head + FRAME_HEAD + (size <= RECORD_BYTES_MAX ? size : 0)};
-    record->by = pass_byte(&codec, 0);
     unsigned kind = pass_byte(&codec, 0);
     if (kind > RECORD_CRASH)
         wrong(&codec);

@@ -1,11 +1,9 @@
-/* What a process of a dry run reports to the one that counts: records of a few bytes, in a ring of shared memory, and
- * from hosts that joined in lists on the queue node. Little-endian everywhere, a length before each.
+/* What a process of a dry run reports to the one that counts: records of a few bytes, in a ring of shared memory.
  *
  *     record_write_task(&out, &task);
- *     record_mark(bytes, process);                          before it leaves the host
  *     while (record_read(&bytes, &length, &record)) ...     texts point into the bytes
  *
- * Times are CLOCK_BOOTTIME of the host that wrote them. Pure. */
+ * Times are CLOCK_BOOTTIME. Pure. */
 #ifndef WORKER_DRY_RUN_RECORD_H
 #define WORKER_DRY_RUN_RECORD_H
 
@@ -44,7 +42,6 @@ struct crash {
 
 struct record {
     enum record_kind kind;
-    unsigned by; /* which process of its host, as its mark says */
     union {
         struct observed_task task;
         struct observed_process process; /* its pointers point to what follows */
@@ -62,8 +59,6 @@ void record_write_process(struct buffer *out, const struct observed_process *pro
 /* `kind` is RECORD_ENTER or RECORD_LEAVE. */
 void record_write_handler(struct buffer *out, enum record_kind kind, const struct handler_event *event);
 void record_write_crash(struct buffer *out, const struct crash *crash);
-/* Of a record that was written: by which process of this host, below 256. Who reads its ring knows that. */
-void record_mark(char *record, unsigned process);
 /* Takes the first record off the bytes. False when there is none, or not all of one yet, or it is none: then *length
  * is 0. */
 bool record_read(const char **bytes, size_t *length, struct record *record);

@@ -115,11 +115,23 @@ static void note_refusal(void *context, unsigned resource)
     resource_table_at(&stats->resources, resource)->fence_refusals++;
 }
 
-struct stats *stats_create(const struct dry_run_plan *plan, struct instant load_from, struct instant measured_from)
+static void text_set(char *into, size_t size, const char *text)
+{
+    size_t length = text != NULL ? strnlen(text, size - 1) : 0;
+    if (length > 0)
+        memcpy(into, text, length);
+    into[length] = '\0';
+}
+
+struct stats *stats_create(const struct dry_run_plan *plan, const char *host, struct instant load_from,
+                           struct instant measured_from)
 {
     struct stats *stats = memory_new(struct stats);
     bool are_few = plan->kind == DRY_RUN_REHEARSAL && plan->popularity.count <= STATS_DETAILED_MAX;
     stats->plan = plan;
+    text_set(stats->host.name, sizeof stats->host.name, host);
+    stats->host.processes = plan->processes;
+    stats->host.threads = plan->threads;
     stats->load_from = load_from;
     stats->measured_from = measured_from;
     stats->load_until = stats->calm_until = INSTANT_NEVER;
@@ -134,11 +146,8 @@ void stats_destroy(struct stats *stats)
 {
     if (stats == NULL)
         return;
-    for (unsigned i = 0; i < STATS_HOSTS_MAX; i++) {
-        for (unsigned j = 0; stats->hosts[i] != NULL && j < DRY_RUN_PROCESSES_MAX; j++)
-            free(stats->hosts[i]->process[j]);
-        free(stats->hosts[i]);
-    }
+    for (unsigned i = 0; i < DRY_RUN_PROCESSES_MAX; i++)
+        free(stats->processes[i]);
     outstanding_fini(&stats->tasks);
     resource_table_fini(&stats->resources);
     second_series_fini(&stats->series);
@@ -147,39 +156,11 @@ void stats_destroy(struct stats *stats)
     free(stats);
 }
 
-/* --- hosts and nodes ---------------------------------------------------------------------------------------------- */
+/* --- nodes -------------------------------------------------------------------------------------------------------- */
 
-static struct stats_host_count *host_of(struct stats *stats, unsigned host)
+void stats_records_lost(struct stats *stats, uint64_t lost)
 {
-    invariant(host < STATS_HOSTS_MAX);
-    if (stats->hosts[host] == NULL)
-        stats->hosts[host] = memory_new(struct stats_host_count);
-    if (host >= stats->host_count)
-        stats->host_count = host + 1;
-    return stats->hosts[host];
-}
-
-static void text_set(char *into, size_t size, const char *text)
-{
-    size_t length = text != NULL ? strnlen(text, size - 1) : 0;
-    if (length > 0)
-        memcpy(into, text, length);
-    into[length] = '\0';
-}
-
-void stats_host(struct stats *stats, unsigned host, const struct stats_host *facts)
-{
-    struct stats_host_count *count = host_of(stats, host);
-    text_set(count->told.name, sizeof count->told.name, facts->name);
-    count->told.processes = facts->processes;
-    count->told.threads = facts->threads;
-    count->told.clock_error = seconds_of(facts->clock_error_ns);
-    overlap_detector_host(stats->detector, host, facts->clock_error_ns);
-}
-
-void stats_records_lost(struct stats *stats, unsigned host, uint64_t lost)
-{
-    host_of(stats, host)->told.records_lost = lost;
+    stats->host.records_lost = lost;
 }
 
 /* A node that was started anew counts from nothing. */
@@ -276,55 +257,40 @@ uint64_t stats_asked(const struct stats *stats, unsigned node)
 
 /* --- records ------------------------------------------------------------------------------------------------------ */
 
-static struct process_count *process_of(struct stats_host_count *host, unsigned process)
+static struct process_count *process_of(struct stats *stats, unsigned process)
 {
     invariant(process < DRY_RUN_PROCESSES_MAX);
-    if (host->process[process] == NULL)
-        host->process[process] = memory_new(struct process_count);
-    return host->process[process];
+    if (stats->processes[process] == NULL)
+        stats->processes[process] = memory_new(struct process_count);
+    return stats->processes[process];
 }
 
-static void process_said(struct stats *stats, unsigned host_number, unsigned process,
-                         const struct observed_process *said, struct instant at)
+static void process_said(struct stats *stats, unsigned process, const struct observed_process *said)
 {
-    struct stats_host_count *host = host_of(stats, host_number);
-    struct process_count *count = process_of(host, process);
-    struct instant before = count->heard;
+    struct process_count *count = process_of(stats, process);
+    struct instant before = count->heard, at = said->at;
     bool is_measured = before.ns != 0 && before.ns >= stats->measured_from.ns && at.ns <= stats->load_until.ns;
     int64_t cpu_ns = process_count_add(count, said, at, is_measured, &stats->sums, &stats->series.extend);
     if (is_measured) {
-        host->cpu_ns += cpu_ns;
-        host->cpu_over_ns += instant_since(before, at);
+        stats->cpu_ns += cpu_ns;
+        stats->cpu_over_ns += instant_since(before, at);
     }
 }
 
 /* The rings of the threads of a process are read one after the other: it may have left already. */
-static void task_entered(struct stats *stats, unsigned host, unsigned process, const struct overlap_visit *visit)
+static void task_entered(struct stats *stats, unsigned process, const struct overlap_visit *visit)
 {
     struct outstanding *task = outstanding_find(&stats->tasks, visit->jid);
     if (task == NULL || visit->at.ns < task->left)
         return;
-    task->host = host;
     task->process = process;
     stats_task_is(stats, task, OUTSTANDING_INSIDE, visit->at.ns);
 }
 
-/* 0 stays 0: it means that it did not happen. */
-static struct instant moved(struct instant at, int64_t offset_ns)
-{
-    return at.ns == 0 ? at : instant_after(at, offset_ns);
-}
-
-static void visit_note(struct stats *stats, unsigned host, unsigned process, const struct record *record,
-                       int64_t offset_ns)
+static void visit_note(struct stats *stats, unsigned process, const struct record *record)
 {
     const struct handler_event *seen = &record->event;
-    struct overlap_visit visit = {.host = host,
-                                  .process = process,
-                                  .jid = seen->jid,
-                                  .token = seen->token,
-                                  .at = moved(seen->at, offset_ns),
-                                  .moved_ns = offset_ns};
+    struct overlap_visit visit = {.process = process, .jid = seen->jid, .token = seen->token, .at = seen->at};
     for (unsigned i = 0; i < seen->resource_count; i++) {
         visit.resource = resource_table_number(&stats->resources, seen->resources[i]);
         if (visit.resource == RESOURCE_NONE)
@@ -335,35 +301,21 @@ static void visit_note(struct stats *stats, unsigned host, unsigned process, con
             overlap_detector_left(stats->detector, &visit);
     }
     if (record->kind == RECORD_ENTER)
-        task_entered(stats, host, process, &visit);
+        task_entered(stats, process, &visit);
 }
 
-static struct observed_task task_moved(const struct observed_task *task, int64_t offset_ns)
+static void heard(struct stats *stats, unsigned process, struct instant at)
 {
-    struct observed_task left = *task;
-    left.claimed = moved(task->claimed, offset_ns);
-    left.asked = moved(task->asked, offset_ns);
-    left.locked = moved(task->locked, offset_ns);
-    left.started = moved(task->started, offset_ns);
-    left.ended = moved(task->ended, offset_ns);
-    left.left = moved(task->left, offset_ns);
-    return left;
-}
-
-static void heard(struct stats *stats, unsigned host, unsigned process, struct instant at)
-{
-    overlap_detector_heard(stats->detector, host, process, at);
+    overlap_detector_heard(stats->detector, process, at);
     if (instant_before(stats->latest, at))
         stats->latest = at;
     stats_turns_take(stats, instant_after(stats->latest, -TURN_ORDER_NS));
 }
 
 /* The worker's own word on when the handler returned: it counts when the handler's is lost. */
-static void task_returned(struct stats *stats, unsigned host, unsigned process, const struct observed_task *left,
-                          int64_t offset_ns)
+static void task_returned(struct stats *stats, unsigned process, const struct observed_task *left)
 {
-    struct overlap_visit visit = {
-        .host = host, .process = process, .jid = left->jid, .at = left->ended, .moved_ns = offset_ns};
+    struct overlap_visit visit = {.process = process, .jid = left->jid, .at = left->ended};
     for (unsigned i = 0; left->ended.ns != 0 && i < left->resource_count; i++) {
         visit.resource = resource_table_number(&stats->resources, left->resources[i]);
         if (visit.resource != RESOURCE_NONE)
@@ -371,39 +323,40 @@ static void task_returned(struct stats *stats, unsigned host, unsigned process, 
     }
 }
 
-void stats_record(struct stats *stats, unsigned host, unsigned process, const struct record *record, int64_t offset_ns)
+static void crash_count(struct stats *stats, const struct crash *crash)
 {
-    struct instant at;
+    struct crash_count *count = class_of(&stats->crashes, crash);
+    if (count != NULL)
+        count->count++;
+    else
+        stats->crashes.others++;
+}
+
+void stats_record(struct stats *stats, unsigned process, const struct record *record)
+{
     switch (record->kind) {
-    case RECORD_TASK: {
-        struct observed_task left = task_moved(&record->task, offset_ns);
-        task_returned(stats, host, process, &left, offset_ns);
-        stats_task_left(stats, &left);
-        at = left.left;
+    case RECORD_TASK:
+        task_returned(stats, process, &record->task);
+        stats_task_left(stats, &record->task);
+        heard(stats, process, record->task.left);
         break;
-    }
     case RECORD_PROCESS:
-        at = moved(record->process.at, offset_ns);
-        process_said(stats, host, process, &record->process, at);
+        process_said(stats, process, &record->process);
+        heard(stats, process, record->process.at);
         break;
     case RECORD_CRASH:
-        at = moved(record->crash.at, offset_ns);
-        struct crash_count *count = class_of(&stats->crashes, &record->crash);
-        if (count != NULL)
-            count->count++;
-        else
-            stats->crashes.others++;
+        crash_count(stats, &record->crash);
+        heard(stats, process, record->crash.at);
         break;
     default:
-        at = moved(record->event.at, offset_ns);
-        visit_note(stats, host, process, record, offset_ns);
+        visit_note(stats, process, record);
+        heard(stats, process, record->event.at);
     }
-    heard(stats, host, process, at);
 }
 
 struct death {
     struct stats *stats;
-    unsigned host, process;
+    unsigned process;
     struct instant at;
 };
 
@@ -412,7 +365,7 @@ static void task_died(void *context, struct outstanding *task)
 {
     const struct death *death = context;
     struct stats *stats = death->stats;
-    if (task->state != OUTSTANDING_INSIDE || task->host != death->host || task->process != death->process)
+    if (task->state != OUTSTANDING_INSIDE || task->process != death->process)
         return;
     stats_task_waited(stats, task, task->inside_since);
     stats_runner_taken(stats, task->inside_since, death->at.ns);
@@ -428,23 +381,12 @@ static void task_died(void *context, struct outstanding *task)
     stats_task_is(stats, task, OUTSTANDING_WAITING, death->at.ns);
 }
 
-static void process_gone(struct stats *stats, unsigned host, unsigned process, struct instant at)
+void stats_process_died(struct stats *stats, unsigned process, struct instant at)
 {
-    struct death death = {stats, host, process, at};
+    struct death death = {stats, process, at};
     outstanding_each(&stats->tasks, task_died, &death);
-    process_count_end(process_of(host_of(stats, host), process));
-}
-
-void stats_process_died(struct stats *stats, unsigned host, unsigned process, struct instant at)
-{
-    process_gone(stats, host, process, at);
-    overlap_detector_died(stats->detector, host, process, at);
-}
-
-void stats_process_missed(struct stats *stats, unsigned host, unsigned process, struct instant at)
-{
-    process_gone(stats, host, process, at);
-    overlap_detector_missed(stats->detector, host, process);
+    process_count_end(process_of(stats, process));
+    overlap_detector_died(stats->detector, process, at);
 }
 
 /* --- how it stands ------------------------------------------------------------------------------------------------ */
@@ -453,12 +395,10 @@ void stats_process_missed(struct stats *stats, unsigned host, unsigned process, 
 static double busy_share(const struct stats *stats)
 {
     unsigned busy = 0, runners = 0;
-    for (unsigned i = 0; i < stats->host_count; i++) {
-        for (unsigned j = 0; stats->hosts[i] != NULL && j < DRY_RUN_PROCESSES_MAX; j++) {
-            const struct process_count *process = stats->hosts[i]->process[j];
-            busy += process != NULL ? process->busy : 0;
-            runners += process != NULL ? process->runners : 0;
-        }
+    for (unsigned i = 0; i < DRY_RUN_PROCESSES_MAX; i++) {
+        const struct process_count *process = stats->processes[i];
+        busy += process != NULL ? process->busy : 0;
+        runners += process != NULL ? process->runners : 0;
     }
     return runners > 0 ? (double)busy / runners : 0;
 }

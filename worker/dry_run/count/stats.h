@@ -1,15 +1,14 @@
 /* Counts what a dry run does, from each push and the records of all workers, and makes the result of it. Pure: all
- * times are given, as CLOCK_BOOTTIME of the host that counts. One thread.
+ * times are given, as CLOCK_BOOTTIME. One thread.
  *
- *     stats = stats_create(&plan, load_from, measured_from);
- *     stats_host(stats, 0, &host);                             once a host, before its records
+ *     stats = stats_create(&plan, host, load_from, measured_from);
  *     stats_pushed(stats, jid, names, count, now);             before the push leaves, so that no record overtakes it
- *     stats_record(stats, 0, process, &record, offset);
+ *     stats_record(stats, process, &record);
  *     for (... stats_missing(stats) ...)                       a closed loop pushes so many
  *     stats_node(stats, node, &sample);                        when measuring begins, and when the load has ended
  *     stats_second(stats, now);                                once a second
  *     stats_load_ended(stats, now);                            what comes then counts in totals, and not in rates
- *     stats_finish(stats, now, &result); verdict_make(&result, ...); stats_destroy(stats);
+ *     stats_finish(stats, now, &result); verdict_make(&result); stats_destroy(stats);
  *
  * Counts are of the whole run; rates, shares, waits and holds are of the measured part: from `measured_from` to the end
  * of the load. A wait counts where its push lies, a hold where it ends.
@@ -26,37 +25,29 @@
 enum {
     STATS_RESOURCES_MAX = DRY_RUN_RESOURCES_MAX,
     STATS_DETAILED_MAX = 2048,
-    STATS_HOSTS_MAX = 256,
     STATS_HOT_MAX = 8,
 };
 
 struct stats;
 
-/* `plan` must outlive it. Waits, holds and rates are measured from `measured_from` on. */
-struct stats *stats_create(const struct dry_run_plan *plan, struct instant load_from, struct instant measured_from);
+/* `plan` must outlive it; `host` is the name of this one. Waits, holds and rates are measured from `measured_from`
+ * on. */
+struct stats *stats_create(const struct dry_run_plan *plan, const char *host, struct instant load_from,
+                           struct instant measured_from);
 void stats_destroy(struct stats *stats); /* NULL is fine */
 
-struct stats_host {
-    const char *name;
-    unsigned processes, threads; /* threads of each process */
-    int64_t clock_error_ns;      /* how far its times may be off after they were converted; 0 for this host */
-};
-/* Hosts are numbered from 0 on, below STATS_HOSTS_MAX. Again when something is known better. */
-void stats_host(struct stats *stats, unsigned host, const struct stats_host *facts);
-/* So many of its records were lost, all together so far. */
-void stats_records_lost(struct stats *stats, unsigned host, uint64_t count);
+/* So many records were lost, all together so far. */
+void stats_records_lost(struct stats *stats, uint64_t count);
 
 /* The task is about to be pushed. What is in the queues of a shadow when it begins counts as pushed then. */
 void stats_pushed(struct stats *stats, const char *jid, const char *const *resources, unsigned resource_count,
                   struct instant at);
 
-/* `offset_ns` is added to the times of the record. Processes of a host are numbered from 0 on, below
- * DRY_RUN_PROCESSES_MAX; the records of one come in the order in which it wrote them. */
-void stats_record(struct stats *stats, unsigned host, unsigned process, const struct record *record, int64_t offset_ns);
+/* Processes are numbered from 0 on, below DRY_RUN_PROCESSES_MAX; the records of one come in the order in which it wrote
+ * them. */
+void stats_record(struct stats *stats, unsigned process, const struct record *record);
 /* The process is gone, and all its records were read. What it held is over; its counters begin anew. */
-void stats_process_died(struct stats *stats, unsigned host, unsigned process, struct instant at);
-/* The same for one whose last sign of life was at `at`, and whose last records may be lost. */
-void stats_process_missed(struct stats *stats, unsigned host, unsigned process, struct instant at);
+void stats_process_died(struct stats *stats, unsigned process, struct instant at);
 
 /* A node as it says it is. Nodes are numbered as the lock nodes of the configuration, and a queue node that is none of
  * them after these; numbers are below RESULT_NODES_MAX. */
@@ -101,9 +92,7 @@ uint64_t stats_missing(const struct stats *stats);
 uint64_t stats_asked(const struct stats *stats, unsigned node);
 
 /* Fills what counting yields: all but plan, version, began, was_interrupted, verdict, faults, points,
- * overhead_share, observation_ns and keys_at_end. `result` is zeroed before, or has its plan set. */
+ * overhead_share, observation_ns, keys_at_end and what the host itself knows. `result` has its plan set. */
 void stats_finish(struct stats *stats, struct instant now, struct result *result);
-/* For the model; after stats_finish. */
-const struct model_overheads *stats_overheads(const struct stats *stats);
 
 #endif

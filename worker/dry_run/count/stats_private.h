@@ -23,12 +23,12 @@ struct outstanding {
     struct outstanding *next; /* private */
     uint64_t hash;            /* private */
     int64_t pushed;
-    int64_t waits_since;    /* while WAITING: when that began, for this try */
-    int64_t asked_since;    /* for this try: when it first requested its lock, or was parked without that */
-    int64_t inside_since;   /* while INSIDE */
-    int64_t left;           /* when it last left a slot */
-    unsigned host, process; /* of its last enter */
-    unsigned tries;         /* holds that it had */
+    int64_t waits_since;  /* while WAITING: when that began, for this try */
+    int64_t asked_since;  /* for this try: when it first requested its lock, or was parked without that */
+    int64_t inside_since; /* while INSIDE */
+    int64_t left;         /* when it last left a slot */
+    unsigned process;     /* of its last enter */
+    unsigned tries;       /* holds that it had */
     enum outstanding_state state;
     bool had_runner; /* when it was pushed a runner was free */
     bool was_alone;  /* and no other task was at its resources */
@@ -129,6 +129,7 @@ struct turn {
         found_runner; /* COMES: a runner was free, and it wants nothing else. LEAVES: one was free when it was pushed */
     /* LEAVES */
     int64_t locked, asked_since; /* it had it; it requested it, 0 = not known */
+    bool handed_over, had_refusal;
 };
 
 void turn_order_fini(struct heap *order); /* a zeroed one is empty */
@@ -202,12 +203,6 @@ struct crash_list {
 
 /* --- the statistics ----------------------------------------------------------------------------------------------- */
 
-struct stats_host_count {
-    struct result_host told;
-    int64_t cpu_ns, cpu_over_ns; /* measured: of all its processes, and the time of theirs that it is of */
-    struct process_count *process[DRY_RUN_PROCESSES_MAX]; /* its own; NULL = no record yet */
-};
-
 struct stats_node_count {
     struct result_node told;
     bool is_known;
@@ -229,8 +224,9 @@ struct stats {
     struct overlap_detector *detector;
     unsigned parked_now, inside_now, away_now; /* of the tasks that are outstanding */
 
-    struct stats_host_count *hosts[STATS_HOSTS_MAX];
-    unsigned host_count; /* the highest number and one */
+    struct result_host host;
+    int64_t cpu_ns, cpu_over_ns; /* measured: of all processes, and the time of theirs that it is of */
+    struct process_count *processes[DRY_RUN_PROCESSES_MAX]; /* its own; NULL = no record yet */
     struct stats_node_count nodes[RESULT_NODES_MAX];
     struct process_sums sums;
     struct crash_list crashes; /* of the check() of arguments */
@@ -252,8 +248,6 @@ struct stats {
     bool was_backlog;
     struct moments next_push; /* closed loop */
     int64_t made_room;        /* the last task that left, unless another was pushed since; 0 = none */
-
-    struct model_overheads overheads;
 };
 
 static inline double seconds_of(int64_t ns)
@@ -280,7 +274,11 @@ static inline bool stats_is_calm(const struct stats *stats, int64_t at_ns)
 
 /* Seconds of the interval that lie in the measured part. */
 double stats_clip(const struct stats *stats, int64_t from_ns, int64_t until_ns);
-unsigned stats_runners(const struct stats *stats);
+static inline unsigned stats_runners(const struct stats *stats)
+{
+    return stats->plan->processes * stats->plan->threads;
+}
+
 /* A task took a runner for this time. */
 void stats_runner_taken(struct stats *stats, int64_t from_ns, int64_t until_ns);
 
@@ -291,7 +289,6 @@ void stats_task_comes(struct stats *stats, struct outstanding *task, int64_t at_
 void stats_task_goes(struct stats *stats, struct outstanding *task, int64_t at_ns);
 /* It waited for its lock until then. */
 void stats_task_waited(struct stats *stats, struct outstanding *task, int64_t until_ns);
-/* Times in `left` are this host's. */
 void stats_task_left(struct stats *stats, const struct observed_task *left);
 /* Holds that have come into order by then. */
 void stats_turns_take(struct stats *stats, struct instant until);

@@ -137,17 +137,12 @@ static void node_fill(const struct stats *stats, unsigned number, struct result_
     node->latency = spread_of(&asked->latency);
 }
 
-static void hosts_fill(const struct stats *stats, struct result *result)
+static void host_fill(const struct stats *stats, struct result *result)
 {
-    result->hosts = memory_zeroed(stats->host_count + 1, sizeof result->hosts[0]);
-    for (unsigned i = 0; i < stats->host_count; i++) {
-        const struct stats_host_count *count = stats->hosts[i];
-        if (count == NULL)
-            continue;
-        struct result_host *host = &result->hosts[result->host_count++];
-        *host = count->told;
-        host->cpu_share = share_of((double)count->cpu_ns, (double)count->cpu_over_ns) * host->processes;
-    }
+    result->hosts = memory_zeroed(1, sizeof result->hosts[0]);
+    result->host_count = 1;
+    result->hosts[0] = stats->host;
+    result->hosts[0].cpu_share = share_of((double)stats->cpu_ns, (double)stats->cpu_over_ns) * stats->host.processes;
 }
 
 static void end_tell(const struct crash_count *count, struct buffer *out)
@@ -232,7 +227,7 @@ static void moments_join(struct moments *into, const struct moments *from, int s
 
 /* The turn-overs of the resources with too few to speak for themselves, all together (of all, when these have too few);
  * and what of all turn-overs was not to the only one that waited. */
-static void turns_set(const struct stats *stats, struct model_overheads *overheads)
+static void turns_set(const struct stats *stats, struct result_overheads *overheads)
 {
     struct moments few = {0}, crowd = {0};
     for (size_t i = 0; i < stats->resources.count; i++) {
@@ -248,11 +243,12 @@ static void turns_set(const struct stats *stats, struct model_overheads *overhea
     overheads->crowd_turn = crowd;
 }
 
-static void overheads_set(struct stats *stats, double measured_for)
+static void overheads_fill(const struct stats *stats, struct result *result)
 {
-    struct model_overheads *overheads = &stats->overheads;
+    struct result_overheads *overheads = &result->overheads;
+    double measured_for = result->measured_for;
     double parks = (double)stats->parks.count / fmax((double)stats->holds_measured.count, 1);
-    *overheads = (struct model_overheads){
+    *overheads = (struct result_overheads){
         .arrivals = share_of((double)stats->pushed_measured, measured_for),
         .together = share_of((double)stats->arrived_measured, (double)stats->pushed_measured),
         .base =
@@ -276,7 +272,7 @@ void stats_finish(struct stats *stats, struct instant now, struct result *result
     overlap_detector_end(stats->detector, now);
     outstanding_each(&stats->tasks, outstanding_settle, &(struct end){stats, now.ns});
     result->measured_for = stats_clip(stats, stats->measured_from.ns, stats->load_until.ns);
-    overheads_set(stats, result->measured_for);
+    overheads_fill(stats, result);
 
     totals_fill(stats, result);
     rates_fill(stats, result);
@@ -292,11 +288,6 @@ void stats_finish(struct stats *stats, struct instant now, struct result *result
     for (unsigned i = 0; i < RESULT_NODES_MAX; i++)
         if (stats->nodes[i].is_known || i < stats->sums.node_count)
             node_fill(stats, i, &result->nodes[result->node_count++]);
-    hosts_fill(stats, result);
-    expectation_fill(result, stats->plan, &stats->overheads);
-}
-
-const struct model_overheads *stats_overheads(const struct stats *stats)
-{
-    return &stats->overheads;
+    host_fill(stats, result);
+    expectation_fill(result);
 }

@@ -31,15 +31,6 @@ static enum whereabouts whereabouts_after(enum flow_ending ending)
     }
 }
 
-unsigned stats_runners(const struct stats *stats)
-{
-    unsigned runners = 0;
-    for (unsigned i = 0; i < stats->host_count; i++)
-        if (stats->hosts[i] != NULL)
-            runners += stats->hosts[i]->told.processes * stats->hosts[i]->told.threads;
-    return runners;
-}
-
 double stats_clip(const struct stats *stats, int64_t from_ns, int64_t until_ns)
 {
     int64_t from = from_ns > stats->measured_from.ns ? from_ns : stats->measured_from.ns;
@@ -156,6 +147,8 @@ static void task_leaves(struct stats *stats, struct outstanding *task, const str
                              .at = left->left.ns,
                              .found_runner = task->had_runner && task->tries == 0,
                              .locked = left->locked.ns,
+                             .handed_over = left->handed_over,
+                             .had_refusal = left->had_refusal,
                              .asked_since = task->asked_since});
     task->is_there = false;
 }
@@ -170,13 +163,15 @@ static void turn_count(struct stats *stats, struct resource_count *resource, dou
 }
 
 /* How its hold began: it found the resource free; or a task was waiting when the one before left, it or another one.
- * A task that waited for a runner then is no measure of how a lock is handed on. */
+ * A task that waited for a runner then is no measure of how a lock is handed on. Nor is one that came after a task of
+ * another host, which only a refusal shows, or that it was not handed over here. */
 static void hold_began(struct stats *stats, struct resource_count *resource, const struct turn *turn)
 {
     int64_t before = resource->last_left;
     bool is_broken = resource->is_broken;
+    bool is_own = stats->plan->hosts <= 1 || (resource->behind == 0 ? !turn->had_refusal : turn->handed_over);
     resource->is_broken = false;
-    if (is_broken)
+    if (is_broken || !is_own)
         return;
     if (resource->behind == 0) {
         if (resource->first_found_runner && stats_is_measured(stats, resource->first_came) &&

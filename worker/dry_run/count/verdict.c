@@ -37,8 +37,8 @@ enum { TASKS_MIN = 100 /* fewer show nothing */, EFFECT_MAX = 320 };
 
 struct verdict {
     struct result *result;
-    const struct model_overheads *overheads;
-    const struct verdict_facts *facts;
+    const struct result_host *host;                   /* whose machine was the busiest */
+    double load_behind;                               /* share of the pushes that came late, at the worst host */
     const struct result_resource *fullest;            /* of the resources; NULL = none had a load */
     const struct result_node *lock_node, *queue_node; /* the busiest of each; NULL = not known */
     unsigned full_resources;                          /* nearly full ones */
@@ -101,6 +101,9 @@ static void hosts_look(struct verdict *verdict)
         if (host->processes > 0)
             verdict->full[RESULT_WORKER_CPU] =
                 fmax(verdict->full[RESULT_WORKER_CPU], host->cpu_share / host->processes);
+        if (verdict->host == NULL || host->machine_busy > verdict->host->machine_busy)
+            verdict->host = host;
+        verdict->load_behind = fmax(verdict->load_behind, host->load_behind);
     }
 }
 
@@ -118,17 +121,16 @@ static void nodes_look(struct verdict *verdict)
     }
 }
 
-/* Of this machine: what others take of it is no demand of the load. */
+/* Of the busiest machine: what others take of it is no demand of the load. */
 static void machine_look(struct verdict *verdict)
 {
     const struct result *result = verdict->result;
-    double busy = verdict->facts->machine_busy;
-    if (verdict->facts->processors == 0)
+    if (verdict->host == NULL || verdict->host->processors == 0)
         return;
-    double own = result->overhead_share + (result->host_count > 0 ? result->hosts[0].cpu_share : 0);
+    double busy = verdict->host->machine_busy, own = result->overhead_share + verdict->host->cpu_share;
     for (unsigned i = 0; result->plan.is_local && i < result->node_count; i++)
         own += result->nodes[i].cpu_share;
-    verdict->own_busy = own / verdict->facts->processors;
+    verdict->own_busy = own / verdict->host->processors;
     bool is_ours = verdict->own_busy > OURS * busy;
     verdict->full[RESULT_MACHINE] = is_ours ? busy : verdict->own_busy;
     verdict->is_crowded = busy > FULL && !is_ours;
@@ -140,11 +142,11 @@ static void runners_look(struct verdict *verdict)
     const struct result *result = verdict->result;
     if (verdict->runners == 0)
         return;
-    double turning = result->throughput * verdict->overheads->runner_turn / verdict->runners;
+    double turning = result->throughput * verdict->result->overheads.runner_turn / verdict->runners;
     double full = fmin(result->utilisation + turning, 1);
     bool is_held_back = verdict->full[RESULT_RESOURCE] >= 1;
     if (full >= NEARLY_FULL && !plan_is_closed(&verdict->result->plan) && !is_held_back && result->throughput > 0)
-        full *= fmax(verdict->overheads->arrivals / result->throughput, 1);
+        full *= fmax(verdict->result->overheads.arrivals / result->throughput, 1);
     verdict->full[RESULT_RUNNERS] = full;
 }
 
@@ -331,13 +333,13 @@ static void load_say(const struct verdict *verdict)
 {
     struct result *result = verdict->result;
     char why[96];
-    if (verdict->facts->load_behind > BEHIND_MAX)
-        snprintf(why, sizeof why, "%s of the pushes came late", SAY_SHARE(verdict->facts->load_behind));
+    if (verdict->load_behind > BEHIND_MAX)
+        snprintf(why, sizeof why, "%s of the pushes came late", SAY_SHARE(verdict->load_behind));
     else
         snprintf(why, sizeof why, "it used %s of one processor", SAY_SHARE(result->overhead_share));
     ANSWER("The dry run itself did not keep up: at %s tasks a second %s. What was measured holds for that load, and "
            "nothing can be said of a greater one.",
-           SAY_RATE(verdict->overheads->arrivals), why);
+           SAY_RATE(verdict->result->overheads.arrivals), why);
 }
 
 static void bottleneck_say(const struct verdict *verdict, enum result_bottleneck bottleneck)
@@ -366,7 +368,7 @@ static void bottleneck_say(const struct verdict *verdict, enum result_bottleneck
         ANSWER(
             "The bottleneck is this machine: the dry run keeps its %u processors busy %s of the time. On machines of "
             "their own, nodes and workers would do more than this.",
-            verdict->facts->processors, SAY_SHARE(verdict->full[bottleneck]));
+            verdict->host->processors, SAY_SHARE(verdict->full[bottleneck]));
     }
 }
 
@@ -386,7 +388,7 @@ static void load_judge(struct verdict *verdict)
     struct result *result = verdict->result;
     enum result_bottleneck fullest = fullest_of(verdict);
     double full = verdict->full[fullest];
-    bool is_late = verdict->facts->load_behind > BEHIND_MAX || result->overhead_share > FULL;
+    bool is_late = verdict->load_behind > BEHIND_MAX || result->overhead_share > FULL;
     verdict->has_gap = has_gap(result, full);
     if (verdict->has_gap)
         gap_say(result, full < NEARLY_FULL && !is_late);
@@ -435,7 +437,7 @@ static char *advice_next(struct result *result)
 
 static struct result_expected expected_with(const struct verdict *verdict, struct expectation_change change)
 {
-    return expectation_of(verdict->result, &verdict->result->plan, verdict->overheads, &change);
+    return expectation_of(verdict->result, &change);
 }
 
 static bool is_better(const struct result_expected *now, const struct result_expected *then)
@@ -536,9 +538,7 @@ static void machines_advise(const struct verdict *verdict)
             "hosts can take part.");
     else if (result->bottleneck == RESULT_MACHINE)
         SAY(advice_next(result),
-            "More processors, or more hosts that take part (`holdfast dry-run --join %s -c FILE` while it runs), and "
-            "nodes on machines of their own.",
-            result->plan.id);
+            "More processors, or a run of several hosts (--name and --hosts), and nodes on machines of their own.");
 }
 
 static void others_advise(const struct verdict *verdict)
@@ -547,7 +547,7 @@ static void others_advise(const struct verdict *verdict)
         SAY(advice_next(verdict->result),
             "The %u processors of this machine were busy %s of the time, and what this run started took %s of them: "
             "all latencies are longer for that than on a machine of its own.",
-            verdict->facts->processors, SAY_SHARE(verdict->facts->machine_busy), SAY_SHARE(verdict->own_busy));
+            verdict->host->processors, SAY_SHARE(verdict->host->machine_busy), SAY_SHARE(verdict->own_busy));
 }
 
 static void losses_advise(const struct verdict *verdict)
@@ -588,10 +588,30 @@ static void advise(struct verdict *verdict)
             SAY_NAME(verdict->fullest->name), effect);
 }
 
-void verdict_make(struct result *result, const struct model_overheads *overheads, const struct verdict_facts *facts)
+/* Each host sees its own tasks. */
+static void merge_advise(struct result *result)
 {
-    struct verdict verdict = {.result = result, .overheads = overheads, .facts = facts};
+    if (result->host_count > 1)
+        SAY(advice_next(result),
+            "Joined from %zu hosts, each of which counted its own tasks. What only both of two hosts together could "
+            "see "
+            "is not in it: overlaps between their tasks, late writes that a fence refused there, and how long a lock "
+            "took from the one host to the other.",
+            result->host_count);
+}
+
+void verdict_make(struct result *result)
+{
+    struct verdict verdict = {.result = result};
     result->advice_count = 0;
+    result->answer[0] = '\0';
+    if (result_is_part(result)) {
+        result->bottleneck = RESULT_UNKNOWN;
+        ANSWER("This is a part: %zu of %u hosts. What the run shows, the results of all of them say together: "
+               "holdfast dry-run merge FILE ...",
+               result->host_count, result->plan.hosts);
+        return;
+    }
     resources_look(&verdict);
     hosts_look(&verdict);
     nodes_look(&verdict);
@@ -600,4 +620,5 @@ void verdict_make(struct result *result, const struct model_overheads *overheads
     decide(&verdict);
     if (!is_trouble(result) && !is_too_little(result))
         advise(&verdict);
+    merge_advise(result);
 }

@@ -1,9 +1,11 @@
 /* Everything is read into a copy of what it changes first, so that a text that is wrong changes nothing. */
 #include "worker/dry_run/load/plan_options.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/quantity.h"
@@ -138,14 +140,16 @@ static bool local_take(void *target, const char *text, struct error *error)
     return true;
 }
 
-static bool id_take(void *target, const char *text, struct error *error)
+/* Runs are known by digits, a named one by those that its name gives. */
+static bool name_take(void *target, const char *text, struct error *error)
 {
     struct dry_run_plan *plan = target;
-    if (strlen(text) != DRY_RUN_ID_BYTES || strspn(text, "0123456789abcdef") != DRY_RUN_ID_BYTES)
-        return error_set(
-            error, "\"%.60s\" is not the id of a run: %d hexadecimal digits, as the host that began it shows them",
-            text, DRY_RUN_ID_BYTES);
-    memcpy(plan->id, text, DRY_RUN_ID_BYTES + 1);
+    size_t length = strlen(text);
+    if (length == 0 || length > NUMBER_BYTES_MAX || !text_is_plain(text, length))
+        return error_set(error, "\"%.60s\" is not a name: 1 to %d bytes without control characters", text,
+                         NUMBER_BYTES_MAX);
+    uint64_t digits = hash_bytes(0, text, length) & ((UINT64_C(1) << (4 * DRY_RUN_ID_BYTES)) - 1);
+    snprintf(plan->run_id, sizeof plan->run_id, "%0*" PRIx64, DRY_RUN_ID_BYTES, digits);
     return true;
 }
 
@@ -510,11 +514,11 @@ static bool what_if_take(void *target, const char *text, struct error *error)
 const struct option_row plan_options[] = {
     ROW("private", "[=NODES]", local_take, "on private nodes on this machine, with so many lock nodes (5)"),
     ROW("shadow", NULL, shadow_take, "play what the live fleet has in its queues, and gets meanwhile"),
-    ROW("join", "RUN", id_take, "take part in the run of another host, with workers of this one"),
     PLAN_FOR(PARAMETER),
     PLAN_WARM_UP(PARAMETER),
     PLAN_THREADS(PARAMETER),
     PLAN_PROCESSES(PARAMETER),
+    ROW("name", "NAME", name_take, "of a run of several hosts, the same on each; merge joins their results"),
     PLAN_HOSTS(PARAMETER),
     ROW("rate", "RATE", rate_take, "tasks come at random, so many a second: 200/s"),
     ROW("closed", "N", closed_take, "so many tasks are there all the time (the default, with twice the threads)"),

@@ -1,5 +1,5 @@
-/* The death of the coordinator shows by a descriptor of its process: the end of a pipe would not, for workers inherit
- * the pipe. */
+/* The death of the trial's process shows by a descriptor of it: the end of a pipe would not, for workers inherit the
+ * pipe. */
 #include "worker/dry_run/nodes/cleanup.h"
 
 #include <errno.h>
@@ -22,9 +22,8 @@ enum { LIFE_S = 60, REMOVAL_LIFE_S = 7500, OWNER_END = STDERR_FILENO + 1 };
 #define SILENCE_NS       (25 * NS_PER_S)
 #define DEATH_LIMIT_MS   5000
 #define LOOK_MS          20
-/* Remote hosts see that the run is over when its record is gone, and send their last records then. The last calls of
- * workers that were killed have arrived, too. */
-#define HOSTS_LIMIT_MS 3000
+/* By then the last calls of workers that were killed have arrived. */
+#define CALLS_LIMIT_MS 3000
 #define NODE_SHARE     0.2
 
 /* --- the process -------------------------------------------------------------------------------------------------- */
@@ -50,6 +49,8 @@ static bool names_remove(const struct cleanup_options *options)
     struct name_space *space = name_space_open(&(struct name_space_options){.loop = cleaning.loop,
                                                                             .config = options->config,
                                                                             .run = options->run,
+                                                                            .host = options->host,
+                                                                            .hosts = options->hosts,
                                                                             .node_share = NODE_SHARE,
                                                                             .silence_ns = SILENCE_NS,
                                                                             .context = &cleaning});
@@ -64,13 +65,13 @@ static void nodes_clean(const struct cleanup_options *options)
 {
     alarm(REMOVAL_LIFE_S);
     (void)names_remove(options);
-    poll(NULL, 0, HOSTS_LIMIT_MS);
+    poll(NULL, 0, CALLS_LIMIT_MS);
     if (!names_remove(options))
         log_event(LOG_WARN, "dry_run_left_keys", "run=%s advice=\"the next dry run on these nodes removes them\"",
                   options->run);
 }
 
-/* The three standard descriptors, that of the coordinator, and no other: a reader of the coordinator's output waits for
+/* The three standard descriptors, that of the trial's process, and no other: a reader of its output waits for
  * its end, and must not wait for ours. */
 static bool descriptors_settle(int owner)
 {
@@ -92,7 +93,7 @@ _Noreturn static void cleanup_become(const struct cleanup_options *options, int 
     alarm(LIFE_S);
     log_set_level(LOG_WARN);
     if (options->directory != NULL) {
-        /* The servers die with the coordinator, but may still be opening a file. */
+        /* The servers die with the trial's process, but may still be opening a file. */
         for (unsigned ms = 0; !temporary_directory_remove(options->directory) && ms < DEATH_LIMIT_MS; ms += LOOK_MS)
             poll(NULL, 0, LOOK_MS);
     }
@@ -101,7 +102,7 @@ _Noreturn static void cleanup_become(const struct cleanup_options *options, int 
     _exit(0);
 }
 
-/* --- the coordinator's side --------------------------------------------------------------------------------------- */
+/* --- the trial's side --------------------------------------------------------------------------------------- */
 
 /* No signal comes before it is ready to ignore it. */
 static pid_t cleanup_fork(const struct cleanup_options *options, int owner)

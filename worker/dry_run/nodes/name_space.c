@@ -7,7 +7,6 @@
 
 #include "base/invariant.h"
 #include "base/memory.h"
-#include "base/random.h"
 #include "queue/retried_call.h"
 #include "worker/config/node_options.h"
 
@@ -18,6 +17,7 @@
 #define BEGIN_LIMIT_NS    (10 * NS_PER_S) /* without dead runs */
 #define LEFTOVER_LIMIT_NS (60 * NS_PER_S)
 #define RENEW_INTERVAL_NS (5 * NS_PER_S)
+#define READY_INTERVAL_NS (200 * NS_PER_MS) /* while others are not */
 enum { LEFTOVERS_MAX = 16, TROUBLE_MAX = 400, WHO_MAX = 300 };
 
 struct name_space {
@@ -26,10 +26,11 @@ struct name_space {
     struct retried_calls retried_calls;
     struct retried_call retried_call; /* one question at a time */
     uint64_t repeats;
-    char taker[DRY_RUNS_OWNER_DIGITS + 1]; /* as which dead runs are taken over; a run's own owner has the run's name */
     char who[WHO_MAX];
     char *lock_prefix;
-    bool is_begun;
+    bool is_begun, is_ready;
+    struct dry_runs_lease told;     /* by the node, last */
+    struct instant begins;          /* the load; 0 = not known */
     struct removal *removal;        /* of dead runs, then of this one */
     struct loop_timer lease, limit; /* of the beginning, and of forgetting the run */
     char refusal[TROUBLE_MAX];
@@ -41,6 +42,7 @@ struct name_space {
     /* the end */
     void (*deleted_done)(void *context, const struct removal_end *end);
     bool is_deleting;
+    struct instant remove_until;
     struct removal_end end;
     struct loop_hook ended;
 };
@@ -161,13 +163,37 @@ static void lease_end(struct name_space *space)
     retried_call_cancel(&space->retried_call);
 }
 
+static struct buffer *step_question(struct name_space *space, enum dry_runs_step step)
+{
+    struct buffer *request = question(space);
+    dry_runs_lease_request(request,
+                           &(struct dry_runs_host){.run = space->options.run,
+                                                   .host = space->options.host,
+                                                   .hosts = space->options.hosts,
+                                                   .who = space->who,
+                                                   .lock_prefix = space->lock_prefix},
+                           step);
+    return request;
+}
+
+/* False when this host has no part in the run. */
+static bool lease_take(struct name_space *space, const struct redis_reply *reply)
+{
+    if (!dry_runs_lease_read(reply, &space->told))
+        return false;
+    if (space->told.begins_us != 0 && space->begins.ns == 0)
+        space->begins = instant_after(instant_now(), (space->told.begins_us - space->told.node_us) * NS_PER_US);
+    bool is_waiting = space->is_ready && space->begins.ns == 0;
+    loop_timer_set(space->options.loop, &space->lease,
+                   loop_after(space->options.loop, is_waiting ? READY_INTERVAL_NS : RENEW_INTERVAL_NS));
+    return true;
+}
+
 static void lease_answered(struct retried_call *retried_call, const struct redis_reply *reply)
 {
     struct name_space *space = space_of(retried_call);
-    if (reply->kind == REDIS_INTEGER && reply->integer == 1) {
-        loop_timer_set(space->options.loop, &space->lease, loop_after(space->options.loop, RENEW_INTERVAL_NS));
+    if (lease_take(space, reply))
         return;
-    }
     lease_end(space);
     space->options.lost(space->options.context);
 }
@@ -175,8 +201,25 @@ static void lease_answered(struct retried_call *retried_call, const struct redis
 static void lease_renew(struct loop_timer *timer)
 {
     struct name_space *space = list_owner(timer, struct name_space, lease);
-    dry_runs_lease_request(question(space), space->options.run, space->options.run, NULL, NULL);
+    step_question(space, space->is_ready ? DRY_RUNS_READY : DRY_RUNS_STAY);
     ask(space, lease_answered);
+}
+
+void name_space_ready(struct name_space *space)
+{
+    space->is_ready = true;
+    loop_timer_set(space->options.loop, &space->lease, loop_now(space->options.loop));
+}
+
+int64_t name_space_begins(const struct name_space *space, struct instant *at)
+{
+    *at = space->begins;
+    return space->told.begins_us;
+}
+
+unsigned name_space_hosts(const struct name_space *space)
+{
+    return space->told.hosts;
 }
 
 /* --- the beginning ------------------------------------------------------------------------------------------------ */
@@ -194,7 +237,7 @@ static void begin_end(struct name_space *space, const char *trouble)
 static void limit_reached(struct loop_timer *timer)
 {
     struct name_space *space = list_owner(timer, struct name_space, limit);
-    if (space->is_deleting) { /* the lease ends by itself, and the next run finds nothing to remove */
+    if (space->is_deleting) { /* the lease ends by itself, and the next run finds what is left */
         retried_call_cancel(&space->retried_call);
         loop_at_turn_end(space->options.loop, LOOP_GATHER, &space->ended);
         return;
@@ -215,18 +258,15 @@ static void ask_in_time(struct name_space *space,
 static void run_begun(struct retried_call *retried_call, const struct redis_reply *reply)
 {
     struct name_space *space = space_of(retried_call);
-    if (reply->kind != REDIS_INTEGER || reply->integer != 1) {
-        begin_end(space, "the queue node knows a dry run of this name already");
-        return;
-    }
-    space->is_begun = true;
-    loop_timer_set(space->options.loop, &space->lease, loop_after(space->options.loop, RENEW_INTERVAL_NS));
-    begin_end(space, NULL);
+    space->is_begun = lease_take(space, reply);
+    begin_end(space, space->is_begun ? NULL
+                                     : "a dry run of this name has other hosts, or has begun already; one that was "
+                                       "killed ends within a minute");
 }
 
 static void run_begin(struct name_space *space)
 {
-    dry_runs_lease_request(question(space), space->options.run, space->options.run, space->who, space->lock_prefix);
+    step_question(space, DRY_RUNS_COME);
     ask_in_time(space, run_begun);
 }
 
@@ -245,7 +285,7 @@ static void leftover_removed(struct name_space *space, const struct removal_end 
         return;
     }
     space->removed++;
-    dry_runs_forget_request(question(space), space->dead[space->dead_count], space->taker);
+    dry_runs_forget_request(question(space), space->dead[space->dead_count], space->options.host);
     ask_in_time(space, leftover_forgotten);
 }
 
@@ -286,7 +326,7 @@ static void leftover_next(struct name_space *space)
         return;
     }
     space->dead_count--;
-    dry_runs_take_request(question(space), space->dead[space->dead_count], space->taker);
+    dry_runs_take_request(question(space), space->dead[space->dead_count], space->options.host);
     ask_in_time(space, leftover_taken);
 }
 
@@ -332,8 +372,26 @@ static void run_removed(struct name_space *space, const struct removal_end *end)
         return;
     }
     loop_timer_set(space->options.loop, &space->limit, loop_after(space->options.loop, FORGET_LIMIT_NS));
-    dry_runs_forget_request(question(space), space->options.run, space->options.run);
+    dry_runs_forget_request(question(space), space->options.run, space->options.host);
     ask(space, run_forgotten);
+}
+
+static void run_remove(struct name_space *space)
+{
+    removal_begin(space, space->options.run, space->lock_prefix, space->remove_until, run_removed);
+}
+
+/* Whose run was taken over, or who never had a part in it, has nothing to remove. */
+static void left(struct retried_call *retried_call, const struct redis_reply *reply)
+{
+    struct name_space *space = space_of(retried_call);
+    loop_timer_clear(space->options.loop, &space->limit);
+    if (dry_runs_lease_read(reply, &space->told) && space->told.hosts == 0) {
+        run_remove(space);
+        return;
+    }
+    space->end.is_clean = true;
+    loop_at_turn_end(space->options.loop, LOOP_GATHER, &space->ended);
 }
 
 void name_space_delete(struct name_space *space, int64_t patience_ns,
@@ -348,8 +406,14 @@ void name_space_delete(struct name_space *space, int64_t patience_ns,
     space->removal = NULL;
     space->is_deleting = true;
     space->deleted_done = deleted;
-    removal_begin(space, space->options.run, space->lock_prefix, loop_after(space->options.loop, patience_ns),
-                  run_removed);
+    space->remove_until = loop_after(space->options.loop, patience_ns);
+    if (space->options.hosts > 1) {
+        step_question(space, DRY_RUNS_LEAVE);
+        loop_timer_set(space->options.loop, &space->limit, space->remove_until);
+        ask(space, left);
+    } else {
+        run_remove(space);
+    }
 }
 
 /* --- life --------------------------------------------------------------------------------------------------------- */
@@ -365,7 +429,6 @@ struct name_space *name_space_open(const struct name_space_options *options)
     name_space_lock_prefix(options->config->lock.prefix, options->run, &lock_prefix);
     space->lock_prefix = memory_text(buffer_text(&lock_prefix));
     buffer_fini(&lock_prefix);
-    random_digits(space->taker, DRY_RUNS_OWNER_DIGITS);
     char host[256] = "";
     if (gethostname(host, sizeof host - 1) != 0)
         snprintf(host, sizeof host, "unknown");

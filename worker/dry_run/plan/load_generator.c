@@ -131,7 +131,7 @@ void load_next(struct load *load, struct wall_time now, struct load_task *task)
     *task = (struct load_task){.number = load->number,
                                .at_ns = load_due_ns(load),
                                .class_name = plan->class_name,
-                               .queue = LOAD_QUEUE,
+                               .queue = load_queue(plan),
                                .resources = load->resources,
                                .resource_count = plan->resources_per_task};
     snprintf(task->jid, sizeof task->jid, "%.*s%012" PRIx64, DRY_RUN_ID_BYTES, plan->id,
@@ -140,7 +140,7 @@ void load_next(struct load *load, struct wall_time now, struct load_task *task)
     char args[32];
     int args_length = snprintf(args, sizeof args, "[%" PRIu64 "]", load->number);
     struct envelope_draft draft = {.class_name = plan->class_name,
-                                   .queue = LOAD_QUEUE,
+                                   .queue = load_queue(plan),
                                    .args = {args, (size_t)args_length},
                                    .resources_json = text_span_of(&load->names),
                                    .jid = task->jid};

@@ -17,6 +17,13 @@
 
 #define LOAD_QUEUE "default"
 
+/* Of the tasks of this host: in a run of several each has a queue of its own, so that it sees all that becomes of its
+ * tasks. */
+static inline const char *load_queue(const struct dry_run_plan *plan)
+{
+    return plan->hosts > 1 ? plan->id : LOAD_QUEUE;
+}
+
 enum { LOAD_JID_DIGITS = 24 };
 
 struct load_task {

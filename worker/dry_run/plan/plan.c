@@ -52,7 +52,7 @@ static int64_t usual_warm_up(int64_t for_ns)
 /* Twice the threads: as many wait as run, so a thread that ends a task finds the next. */
 static unsigned usual_population(const struct dry_run_plan *plan)
 {
-    uint64_t runners = (uint64_t)plan->threads * plan->processes * plan->hosts * POPULATION_PER_THREAD;
+    uint64_t runners = (uint64_t)plan->threads * plan->processes * POPULATION_PER_THREAD;
     return runners < DRY_RUN_POPULATION_MAX ? (unsigned)runners : DRY_RUN_POPULATION_MAX;
 }
 

@@ -1,5 +1,5 @@
-/* What a dry run is to do: all of it, as data. Made from the command line (plan_options.h), sent to hosts that join as
- * JSON (plan_json.h), and part of the result. Pure.
+/* What a dry run is to do: all of it, as data. Made from the command line (plan_options.h), and part of the
+ * result as JSON (plan_json.h). Pure.
  *
  *     struct dry_run_plan plan;
  *     plan_init(&plan);                          what holds when nothing is said
@@ -78,7 +78,8 @@ struct dry_run_fault {
 };
 
 struct dry_run_plan {
-    char id[DRY_RUN_ID_BYTES + 1];
+    char id[DRY_RUN_ID_BYTES + 1]; /* of this host of it: its tasks begin with it, and its locks unless it is named */
+    char run_id[DRY_RUN_ID_BYTES + 1]; /* of all hosts with one --name; "" = there is no other */
     enum dry_run_kind kind;
     bool is_local;        /* on nodes of its own */
     unsigned local_nodes; /* lock nodes then */
@@ -86,11 +87,11 @@ struct dry_run_plan {
     int64_t warm_up_ns;          /* of it, what is not measured; below 0 before plan_complete = as usual */
     int64_t for_ns;              /* the load lasts so long, warm-up included */
     unsigned processes, threads; /* of this host; each process has so many threads */
-    unsigned hosts;              /* waits until so many are there, this one included */
+    unsigned hosts;              /* that begin together, each with a load of its own */
     /* the load of a rehearsal */
     enum dry_run_arrivals arrivals;
     double rate;         /* DRY_RUN_OPEN: tasks a second */
-    unsigned population; /* DRY_RUN_CLOSED; 0 before plan_complete = twice the threads of all */
+    unsigned population; /* DRY_RUN_CLOSED; 0 before plan_complete = twice the threads of this host */
     bool is_population_given;
     struct popularity popularity;
     bool is_count_given; /* of the resources, by --resources */
@@ -112,6 +113,12 @@ struct dry_run_plan {
 static inline bool plan_is_closed(const struct dry_run_plan *plan)
 {
     return plan->kind == DRY_RUN_REHEARSAL && plan->arrivals == DRY_RUN_CLOSED;
+}
+
+/* By which the nodes know the run. */
+static inline const char *plan_run(const struct dry_run_plan *plan)
+{
+    return plan->run_id[0] != '\0' ? plan->run_id : plan->id;
 }
 
 void plan_init(struct dry_run_plan *plan);

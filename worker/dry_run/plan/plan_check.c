@@ -1,6 +1,5 @@
 /* What cannot work is refused before anything is started. Options and JSON have checked each value by itself
- * (plan_parameters.h); what is here is what they mean together, and a plan that came from another host has to pass it
- * too. */
+ * (plan_parameters.h); what is here is what they mean together. */
 #include <string.h>
 
 #include "base/log.h"
@@ -39,13 +38,23 @@ static void check_processes(const struct check *check)
                        plan->hosts);
 }
 
+static void check_hosts(const struct check *check)
+{
+    const struct dry_run_plan *plan = check->plan;
+    if ((plan->hosts > 1) != (plan->run_id[0] != '\0'))
+        findings_error(check->findings, "--name and --hosts go together: hosts that say the same begin together");
+    if (plan->hosts > 1 && plan->kind == DRY_RUN_SHADOW)
+        findings_error(check->findings,
+                       "--shadow with --hosts %u: each host would play the same tasks; use more --processes on one",
+                       plan->hosts);
+}
+
 static void check_points(const struct check *check)
 {
     const struct dry_run_plan *plan = check->plan;
     if (plan->point_count > 0 && plan->hosts > 1)
         findings_error(check->findings,
-                       "--what-if with --hosts %u: each point is a run of its own, and hosts join one "
-                       "run only",
+                       "--what-if with --hosts %u: each point is a run of its own, which the others do not know",
                        plan->hosts);
     for (unsigned i = 0; i < plan->point_count; i++)
         if ((uint64_t)plan->points[i] * plan->processes > DRY_RUN_RUNNERS_MAX)
@@ -273,6 +282,7 @@ void plan_check(const struct dry_run_plan *plan, const struct config *config, st
         findings_error(check.findings, "--warm-up %s: it is part of --for %s, and what is left of that is measured",
                        duration_print(plan->warm_up_ns, LONG_TEXT), duration_print(plan->for_ns, LONG_TEXT));
     check_processes(&check);
+    check_hosts(&check);
     check_points(&check);
     for (unsigned i = 0; i < plan->fault_count; i++)
         check_fault(&check, &plan->faults[i]);

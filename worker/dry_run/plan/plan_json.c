@@ -51,6 +51,7 @@ _Static_assert(sizeof(enum dry_run_kind) == sizeof(int) && sizeof(enum dry_run_a
 
 static const struct json_row plan_rows[] = {
     USUAL("id", TEXT, dry_run_plan, id, .size = DRY_RUN_ID_BYTES + 1, .is_whole = true),
+    USUAL("run", TEXT, dry_run_plan, run_id, .size = DRY_RUN_ID_BYTES + 1, .is_whole = true),
     CHOICE(dry_run_plan, kind, kind_names),
     USUAL("class", TEXT, dry_run_plan, class_name, .size = DRY_RUN_CLASS_BYTES_MAX + 1, .is_whole = true),
     CHOICE(dry_run_plan, arrivals, arrivals_names),
@@ -162,6 +163,11 @@ static bool faults_fit(const struct dry_run_plan *plan, struct error *error)
     return true;
 }
 
+static bool is_id(const char *text)
+{
+    return text[0] == '\0' || strspn(text, "0123456789abcdef") == DRY_RUN_ID_BYTES;
+}
+
 static bool plan_read(const json_t *object, struct dry_run_plan *plan, struct error *error)
 {
     const json_t *hold = json_object_get(object, "hold");
@@ -170,7 +176,7 @@ static bool plan_read(const json_t *object, struct dry_run_plan *plan, struct er
         !json_rows_read(object, rest_rows, NULL, plan, error) || !popularity_fits(&plan->popularity, error) ||
         !faults_fit(plan, error))
         return false;
-    if (plan->id[0] != '\0' && strspn(plan->id, "0123456789abcdef") != DRY_RUN_ID_BYTES)
+    if (!is_id(plan->id) || !is_id(plan->run_id))
         return error_set(error, "id is not %d hexadecimal digits", DRY_RUN_ID_BYTES);
     if (plan->popularity.count < plan->resources_per_task)
         return error_set(error, "there are fewer resources than a task takes");

@@ -1,4 +1,4 @@
-/* A plan as JSON and back: inside the JSON of a result, and for hosts that join. Times are seconds. A member that is
+/* A plan as JSON and back: inside the JSON of a result. Times are seconds. A member that is
  * not there has its usual value (plan_init), an unknown one is passed over, and one with a value that it cannot have is
  * refused with a reason. What was read is complete and within the limits of plan.h; plan_check says whether it works
  * here. Pure. */

@@ -1,5 +1,5 @@
 /* The single values of a plan, each declared once: plan_options.c makes options of these rows, plan_json.c members of
- * the JSON that remote hosts and results have. Both refuse what is outside of the range.
+ * the JSON that results have. Both refuse what is outside of the range.
  *
  *     X(kind, member of struct dry_run_plan, name in JSON, least, most, option, its value, its help)
  *
@@ -21,7 +21,7 @@
     X(NUMBER, processes, "processes", 1, DRY_RUN_PROCESSES_MAX, "processes", "N", "worker processes on this host (1)")
 #define PLAN_HOSTS(X)                                                                                                  \
     X(NUMBER, hosts, "hosts", 1, DRY_RUN_HOSTS_MAX, "hosts", "N",                                                      \
-      "begin when so many hosts take part, this one included (1)")
+      "begin when so many hosts with this name are ready (1)")
 #define PLAN_PER_TASK(X)                                                                                               \
     X(NUMBER, resources_per_task, "resources_per_task", 1, DRY_RUN_PER_TASK_MAX, "resources-per-task", "N",            \
       "how many a task locks at once (1)")

@@ -157,7 +157,7 @@ void plan_command(const struct dry_run_plan *plan, struct buffer *out)
     buffer_format(out, " --warm-up %s", duration_print(plan->warm_up_ns, text));
     buffer_format(out, " --processes %u --threads %u", plan->processes, plan->threads);
     if (plan->hosts > 1)
-        buffer_format(out, " --hosts %u", plan->hosts);
+        buffer_format(out, " --name NAME --hosts %u", plan->hosts);
     if (plan->kind == DRY_RUN_REHEARSAL)
         load_options(plan, out);
     if (strcmp(plan->class_name, DRY_RUN_CLASS) != 0)

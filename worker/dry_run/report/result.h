@@ -65,11 +65,37 @@ struct result_node {
 };
 
 struct result_host {
+    char id[DRY_RUN_ID_BYTES + 1]; /* of its part of the run */
     char name[128];
     unsigned processes, threads;
     double cpu_share;      /* of one processor: its workers, all together */
-    double clock_error;    /* seconds: how well its clock is known here */
     uint64_t records_lost; /* there was no room for them */
+    unsigned processors;   /* of the machine; 0 = not known */
+    double machine_busy;   /* share of all of them that was busy, whoever used it; below 0 = not known */
+    double load_behind;    /* share of the pushes that came late */
+};
+
+/* What a task costs beside its hold, as measured in a run: what the queueing formulas are given besides
+ * arrivals and holds. None of these is the wait that they predict. Seconds, and square seconds for second moments. */
+struct moments { /* of values that come one by one */
+    uint64_t count;
+    double sum, squares;
+};
+
+struct result_overheads {
+    double arrivals;     /* pushes a second, measured */
+    double together;     /* resources of a task, mean */
+    struct moments base; /* from push to locked, of tasks with no other task in the way */
+    /* From one holder's end to the next holder's start, while a task waited: of resources that had too few of their
+     * own to speak for themselves. */
+    struct moments turn;
+    struct moments crowd_turn; /* of all resources, while others waited, too */
+    double hold_extra;  /* a lock is held longer than its handler was to run: beginning, ending, timers that are late */
+    double claim_extra; /* a runner is taken longer than the lock is held: for tasks with no other in the way */
+    double park_cost;   /* a runner is taken so long by the parks of a task, mean of all tasks */
+    double runner_turn; /* from one task's end on a runner to the next one's beginning, while tasks were there */
+    double next_push;   /* closed loop: from one task's end to the push of the next */
+    double tries;       /* holds that a task takes: more than 1 when runs fail and come again */
 };
 
 enum result_bottleneck {
@@ -102,6 +128,7 @@ struct result {
     struct dry_run_plan plan;
     char version[32];
     char began[40];      /* wall time */
+    int64_t began_us;    /* by the queue node's clock: the same at all hosts of a run */
     double measured_for; /* seconds, the warm-up left out */
     bool was_interrupted;
     bool is_drained; /* nothing was left when it ended */
@@ -135,6 +162,7 @@ struct result {
     uint64_t resources_left_out;
     struct result_node nodes[RESULT_NODES_MAX];
     unsigned node_count;
+    struct result_overheads overheads;
     struct result_host *hosts;
     size_t host_count;
     struct result_fault faults[DRY_RUN_FAULTS_MAX];
@@ -142,6 +170,12 @@ struct result {
     struct result_point points[DRY_RUN_POINTS_MAX];
     unsigned point_count;
 };
+
+/* Hosts of the run are missing: results of all of them are joined by result_merge. */
+static inline bool result_is_part(const struct result *result)
+{
+    return result->plan.hosts > 1 && result->host_count < result->plan.hosts;
+}
 
 /* Frees what it owns, its plan too, and empties it. */
 void result_fini(struct result *result);

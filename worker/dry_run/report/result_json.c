@@ -10,7 +10,7 @@
 
 #define RESULT_FORMAT "holdfast dry run"
 /* Raised when a member changes its meaning or disappears. */
-enum { RESULT_FORMAT_VERSION = 1 };
+enum { RESULT_FORMAT_VERSION = 2 };
 
 /* --- rows --------------------------------------------------------------------------------------------------------- */
 
@@ -101,8 +101,26 @@ static const struct json_row node_rows[] = {TEXT(name),
 #undef STRUCT
 
 #define STRUCT struct result_host
-static const struct json_row host_rows[] = {TEXT(name), PLAINS(processes, threads, cpu_share, clock_error),
-                                            PLAIN(records_lost), END};
+static const struct json_row host_rows[] = {TEXT(id),
+                                            TEXT(name),
+                                            PLAINS(processes, threads, cpu_share, records_lost),
+                                            PLAIN(processors),
+                                            PLAIN(machine_busy),
+                                            PLAIN(load_behind),
+                                            END};
+#undef STRUCT
+
+#define STRUCT struct moments
+static const struct json_row moments_rows[] = {PLAIN(count), PLAIN(sum), PLAIN(squares), END};
+#undef STRUCT
+
+#define STRUCT struct result_overheads
+static const struct json_row overheads_rows[] = {PLAINS(arrivals, together, hold_extra, claim_extra),
+                                                 PLAINS(park_cost, runner_turn, next_push, tries),
+                                                 OBJECT(base, moments_rows),
+                                                 OBJECT(turn, moments_rows),
+                                                 OBJECT(crowd_turn, moments_rows),
+                                                 END};
 #undef STRUCT
 
 #define STRUCT struct result_fault
@@ -128,6 +146,7 @@ static const struct json_row advice_rows[] = {{"", JSON_ROW_TEXT, .size = RESULT
 #define STRUCT struct result
 const struct json_row result_rows[] = {TEXT(version),
                                        TEXT(began),
+                                       PLAIN(began_us),
                                        PLAIN(measured_for),
                                        NAMED(was_interrupted, "interrupted"),
                                        NAMED(is_drained, "drained"),
@@ -145,6 +164,7 @@ const struct json_row result_rows[] = {TEXT(version),
                                        OBJECT(acquire, spread_rows),
                                        OBJECT(extend, spread_rows),
                                        OBJECT(expected, expected_rows),
+                                       OBJECT(overheads, overheads_rows),
                                        TEXT(formula),
                                        TEXT(shadowed),
                                        LATER_TEXT(crashed_checks),

@@ -1,4 +1,4 @@
-/* A result as one JSON object, and back: to compare two, for the runs of a what-if, for a page that is made later. Its
+/* A result as one JSON object, and back: to compare two, to join those of several hosts, for the runs of a what-if. Its
  * names stay as they are; a member that changes its meaning raises "format_version". Times are seconds. What is not
  * known is null or 0. Pure, but for reading files. */
 #ifndef WORKER_DRY_RUN_RESULT_JSON_H

@@ -227,8 +227,7 @@ function nodes(section, {nodes}) {
 function hosts(section, {hosts}) {
     if (hosts.length)
         table(section, [['host', 'name'], ['processes', 'processes', count], ['threads each', 'threads', count],
-                        ['processor', 'cpu_share', share], ['records lost', 'records_lost', count, some],
-                        partly('clock +-', (host) => host.clock_error > 0, 'clock_error', time)],
+                        ['processor', 'cpu_share', share], ['records lost', 'records_lost', count, some]],
               hosts.slice(0, HOST_ROWS));
 }
 
@@ -302,7 +301,7 @@ function answer(main, {tone, about, result}) {
     if (result.crashed_checks)
         prose(main, 'p', 'bad', `The check() of arguments crashed in ${result.crashed_checks}: in production each ` +
             'takes a worker down.');
-    prose(main, 'p', 'soft', `Dry run ${result.plan.id} with holdfast ${result.version}, begun at ${began}: ` +
+    prose(main, 'p', 'soft', `Dry run ${result.plan.run || result.plan.id} with holdfast ${result.version}, begun at ${began}: ` +
         `${about}. Measured for ${time(result.measured_for)}.` +
         (result.interrupted ? ' It was interrupted: this is the part until then.' : '') +
         (result.drained ? '' : ' When it ended, tasks were left.'));

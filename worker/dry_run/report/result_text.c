@@ -68,7 +68,8 @@ static void answer_write(struct text_writer *writer, const struct result *result
         writer_text(writer, TABLE_PLAIN, "- ", result->advice[i]);
     buffer_append(writer->out, "\n", 1);
     plan_about(&result->plan, &about);
-    writer_format(writer, TABLE_DIM, "", "Dry run %s of %s, %s.", result->plan.id, result->began, buffer_text(&about));
+    writer_format(writer, TABLE_DIM, "", "Dry run %s of %s, %s.", plan_run(&result->plan), result->began,
+                  buffer_text(&about));
     writer_format(writer, TABLE_DIM, "", "Measured for %s.%s%s", human_time(result->measured_for, human),
                   result->was_interrupted ? " It was interrupted: this is the part until then." : "",
                   result->is_drained ? "" : " When it ended, tasks were left.");
@@ -239,15 +240,13 @@ static void hosts_write(struct text_writer *writer, const struct result *result)
     char human[HUMAN_TEXT_MAX];
     if (result->host_count == 0)
         return;
-    struct table *table = table_create("HOST:8|>PROCESSES|>THREADS|>CPU|>CLOCK|>RECORDS LOST");
+    struct table *table = table_create("HOST:8|>PROCESSES|>THREADS|>CPU|>RECORDS LOST");
     for (unsigned i = 0; i < result->host_count; i++) {
         const struct result_host *host = &result->hosts[i];
         name_cell(table, host->name);
         table_cell(table, TABLE_PLAIN, "%u", host->processes);
         table_cell(table, TABLE_PLAIN, "%u", host->threads);
         table_cell(table, TABLE_PLAIN, "%s", human_share(host->cpu_share, human));
-        table_cell(table, TABLE_PLAIN, host->clock_error > 0 ? "+- %s" : "%s",
-                   host->clock_error > 0 ? human_time(host->clock_error, human) : "here");
         count_cell(table, host->records_lost, true);
     }
     buffer_append(writer->out, "\n", 1);

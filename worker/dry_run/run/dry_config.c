@@ -104,14 +104,14 @@ static void queues_turn(struct config *config, const struct dry_run_plan *plan)
     config_clear_list(config, "queue_settings");
     words_clear(&config->worker.queues);
     config->worker.queues.items = memory_zeroed(1, sizeof config->worker.queues.items[0]);
-    config->worker.queues.items[0] = memory_text(LOAD_QUEUE);
+    config->worker.queues.items[0] = memory_text(load_queue(plan));
     config->worker.queues.count = 1;
 }
 
 bool dry_config_turn(struct config *config, const struct dry_run_plan *plan, struct error *error)
 {
     char prefix[REDLOCK_PREFIX_BYTES_MAX + 1], path[64];
-    int length = snprintf(prefix, sizeof prefix, "%sdry:%s:", config->lock.prefix, plan->id);
+    int length = snprintf(prefix, sizeof prefix, "%sdry:%s:", config->lock.prefix, plan_run(plan));
     if (length >= (int)sizeof prefix)
         return error_set(error, "%s: lock.prefix: is too long: \"dry:RUN:\" has to fit behind it within %d bytes",
                          config->path, REDLOCK_PREFIX_BYTES_MAX);
@@ -135,6 +135,6 @@ bool dry_config_turn(struct config *config, const struct dry_run_plan *plan, str
 
 const char *dry_config_key_space(const struct dry_run_plan *plan, char space[DRY_CONFIG_SPACE_MAX])
 {
-    snprintf(space, DRY_CONFIG_SPACE_MAX, "hf:2:dry:%s:", plan->id);
+    snprintf(space, DRY_CONFIG_SPACE_MAX, "hf:2:dry:%s:", plan_run(plan));
     return space;
 }

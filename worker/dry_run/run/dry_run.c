@@ -105,13 +105,15 @@ static void group_check(struct dry_run *run)
     buffer_fini(&output);
 }
 
-/* The host that leads the run cleans up; when it is killed, this process does. Started before there is anything. */
+/* The trial cleans up; when it is killed, this process does. Started before there is anything. */
 static void cleanup_call(struct dry_run *run)
 {
     struct error error = ERROR_NONE;
     if (run->plan->is_local)
         run->directory = temporary_directory_path(run->plan->id);
-    run->cleanup = cleanup_start(&(struct cleanup_options){.run = run->plan->id,
+    run->cleanup = cleanup_start(&(struct cleanup_options){.run = plan_run(run->plan),
+                                                           .host = run->plan->id,
+                                                           .hosts = run->plan->hosts,
                                                            .config = run->plan->is_local ? NULL : run->live,
                                                            .directory = run->directory},
                                  &error);
@@ -168,7 +170,7 @@ static bool prepare(struct dry_run *run)
     config_open(run);
     if (run->config != NULL && is_well(run))
         group_check(run);
-    if (run->config != NULL && is_well(run) && !run->is_remote)
+    if (run->config != NULL && is_well(run))
         cleanup_call(run);
     if (run->config != NULL && is_well(run))
         nodes_start(run);
@@ -305,53 +307,4 @@ enum exit_code dry_run_explore(const struct dry_run_request *request, struct res
     memcpy(result->plan.points, plan->points, sizeof plan->points);
     result->plan.point_count = plan->point_count;
     return EXIT_CODE_OK;
-}
-
-/* --- in the run of another host ----------------------------------------------------------------------------------- */
-
-/* The plan is the other host's but for the threads and processes of this one. */
-static bool plan_fetch(struct dry_run *run, struct dry_run_plan *plan)
-{
-    struct error error = ERROR_NONE;
-    const struct dry_run_plan *own = run->request->plan;
-    struct findings *findings = run->findings;
-    struct config *config = config_read(run->request->config_path, findings);
-    bool is_there = config != NULL && is_well(run);
-    if (is_there) {
-        is_there =
-            join_client_ask(config, dry_config_key_space(own, run->key_space), plan, &run->is_unreachable, &error);
-        if (!is_there)
-            findings_error(findings, "--join %s: %s", own->id, error.text);
-    }
-    config_free(config);
-    if (!is_there)
-        return false;
-    memcpy(plan->id, own->id, sizeof plan->id); /* whatever the record says: nothing is done in another run */
-    plan->is_local = false;
-    plan->threads = own->threads;
-    plan->processes = own->processes;
-    plan->fault_count = 0;
-    return true;
-}
-
-enum exit_code dry_run_join(const struct dry_run_request *request, struct findings *findings)
-{
-    struct dry_run run = {.request = request, .findings = findings, .is_remote = true};
-    struct dry_run_plan plan;
-    struct error error = ERROR_NONE;
-    char name[300];
-    if (!plan_fetch(&run, &plan))
-        return run.is_unreachable ? EXIT_CODE_TEMPORARY : EXIT_CODE_FAILURE;
-    run.plan = &plan;
-    interrupts_hold();
-    bool joined = prepare(&run);
-    if (joined) {
-        snprintf(name, sizeof name, "%.200s:%ld", run.host, (long)getpid());
-        joined = join_client_run(&run, name, &error);
-        if (!joined)
-            findings_error(findings, "%s", error.text);
-    }
-    enum exit_code code = run_end_as(&run, joined);
-    plan_fini(&plan);
-    return code;
 }

@@ -34,7 +34,6 @@ struct dry_run {
     const struct dry_run_request *request;
     const struct dry_run_plan *plan;
     struct findings *findings;
-    bool is_remote;        /* another host leads the run */
     bool is_unreachable;   /* nodes are, so there is no run */
     bool leaves_names;     /* it ended before they were removed: the cleanup process goes on with them */
     struct config *live;   /* as configured */
@@ -59,23 +58,10 @@ enum exit_code dry_run_perform(const struct dry_run_request *request, struct res
 enum exit_code dry_run_explore(const struct dry_run_request *request, struct result *result,
                                struct findings *findings) MUST_CHECK;
 
-/* Takes part in the run of another host: `plan` has its id, and the threads and processes of this one. Returns when
- * that is over. */
-enum exit_code dry_run_join(const struct dry_run_request *request, struct findings *findings) MUST_CHECK;
-
 /* --- what these are made of --------------------------------------------------------------------------------------- */
 
 /* From when everything is prepared and the workers wait (trial.c). False only when there could be no run at all;
  * `result` is then empty. The caller frees it with result_fini. */
 bool trial_run(struct dry_run *run, struct result *result, struct error *error) MUST_CHECK;
-
-/* Asks the queue node for the plan of a run that another host leads, in a process apart. False with the reason when
- * there is no such run, when it is over or led by another version, or when the node cannot be reached. The caller ends
- * the plan with plan_fini. */
-bool join_client_ask(const struct config *config, const char *key_space, struct dry_run_plan *plan,
-                     bool *is_unreachable, struct error *error) MUST_CHECK;
-/* Takes part with its workers until the run is over, or an interrupt. `name` is that of this host, different for each
- * remote host. True after an orderly end. */
-bool join_client_run(const struct dry_run *run, const char *name, struct error *error) MUST_CHECK;
 
 #endif

@@ -43,15 +43,12 @@ static void bar_text(double share, char out[BAR_WIDTH + 3])
 
 static void progress_line(struct block *block, const struct live_numbers *numbers)
 {
-    char bar[BAR_WIDTH + 3], hosts[32] = "";
-    if (numbers->hosts > 1)
-        snprintf(hosts, sizeof hosts, "  %u hosts", numbers->hosts);
+    char bar[BAR_WIDTH + 3];
     bar_text(numbers->total > 0 ? numbers->elapsed / numbers->total : 0, bar);
     if (numbers->total > 0)
-        line_write(block, TABLE_GOOD, "%-11s %s %.0f of %.0f s%s", numbers->phase, bar, numbers->elapsed,
-                   numbers->total, hosts);
+        line_write(block, TABLE_GOOD, "%-11s %s %.0f of %.0f s", numbers->phase, bar, numbers->elapsed, numbers->total);
     else
-        line_write(block, TABLE_GOOD, "%-11s %.0f s%s", numbers->phase, numbers->elapsed, hosts);
+        line_write(block, TABLE_GOOD, "%-11s %.0f s", numbers->phase, numbers->elapsed);
 }
 
 static void rates_line(struct block *block, const struct live_numbers *numbers)

@@ -20,7 +20,6 @@ struct live_numbers {
     bool has_begun;        /* the load: before that there are no numbers */
     double elapsed, total; /* seconds of the load; a total of 0 = not known */
     double rate_wanted;    /* pushes a second by the plan; 0 = as they come */
-    unsigned hosts;        /* that take part */
     uint64_t records_lost;
     struct stats_live stats;
 };

@@ -1,13 +1,13 @@
 /* One dry run from its gate to its end. Everything is prepared and the workers wait; here the load is put in, records
- * are counted, states of remote hosts are read, faults are done, and the result is made.
+ * are counted, faults are done, and the result is made.
  *
- *     GATHERING ──────▶ STARTING ──────▶ LOADING ──────▶ DRAINING ─────▶ ENDING ──────▶ LOOKING ──▶ CLEANING ─▶ over
- *     workers, nodes,   they get the     warm-up, then   no new tasks;   workers stop,  the nodes'   all keys of
- *     others are there  signal, and are  measured        what is there   others too     own counts   the run are
- *                       up                               may end                                     removed
+ *     GATHERING ──▶ STARTING ──────▶ WAITING ───▶ LOADING ──────▶ DRAINING ─────▶ ENDING ───▶ LOOKING ──▶ CLEANING
+ *     workers and   they get the     for other    warm-up, then   no new tasks;   workers     the nodes'   all keys of
+ *     nodes are     signal, and are  hosts of     measured        what is there   stop        own counts   the run are
+ *     there         up               the run                      may end                                  removed
  *
- * SIGINT or SIGTERM ends the load, without draining; a second one ends the waiting for remote hosts and nodes too. The
- * result says what was found out so far. Runs a loop of its own on the calling thread, the only one.
+ * SIGINT or SIGTERM ends the load, without draining; a second one ends the waiting for nodes too. The result says what
+ * was found out so far. Runs a loop of its own on the calling thread, the only one.
  * trial_report.c prints it. */
 #include <inttypes.h>
 #include <math.h>
@@ -223,8 +223,8 @@ static void load_end(struct trial *trial)
 
 /* --- what happens ------------------------------------------------------------------------------------------------- */
 
-/* A trial learns what happens from the rings of its own workers, the states of remote hosts, the nodes themselves, the
- * clock of the machine. Everything goes to the statistics, which there is from the moment the load begins. */
+/* A trial learns what happens from the rings of its workers, the nodes themselves and the clock of the machine.
+ * Everything goes to the statistics, which there is from the moment the load begins. */
 
 /* --- workers ------------------------------------------------------------------------------------------------------ */
 
@@ -240,15 +240,14 @@ static void crash_told(struct trial *trial, const struct crash *crash)
     trial->has_crashes = true;
 }
 
-static void own_record(void *context, unsigned number, const struct record *record, const char *bytes, size_t length)
+static void record_take(void *context, unsigned number, const struct record *record)
 {
     struct trial *trial = context;
-    (void)bytes, (void)length;
     if (record->kind == RECORD_CRASH)
         crash_told(trial, &record->crash);
     if (trial->stats == NULL)
         return;
-    stats_record(trial->stats, 0, number - 1, record, 0);
+    stats_record(trial->stats, number - 1, record);
     load_follow(trial);
 }
 
@@ -257,9 +256,9 @@ static void worker_ended(void *context, const struct workforce_exit *end)
     struct trial *trial = context;
     if (end->was_orderly)
         return;
-    (void)workforce_read(trial->run->workforce, SIZE_MAX, own_record, trial); /* each ring once: its last records */
+    (void)workforce_read(trial->run->workforce, SIZE_MAX, record_take, trial); /* each ring once: its last records */
     if (trial->stats != NULL)
-        stats_process_died(trial->stats, 0, end->number - 1, loop_now(trial->loop));
+        stats_process_died(trial->stats, end->number - 1, loop_now(trial->loop));
     if (end->was_wanted)
         return;
     trial->unwanted_ends++;
@@ -282,62 +281,15 @@ static void worker_said(void *context, unsigned number, const char *text)
 static size_t sources_read(struct trial *trial)
 {
     struct workforce *workforce = trial->run->workforce;
-    size_t records = workforce_read(workforce, RECORDS_MAX, own_record, trial);
+    size_t records = workforce_read(workforce, RECORDS_MAX, record_take, trial);
     workforce_reap(workforce, worker_ended, trial);
     workforce_read_log(workforce, worker_said, trial);
     if (trial->stats != NULL)
-        stats_records_lost(trial->stats, 0, workforce_records_lost(workforce));
+        stats_records_lost(trial->stats, workforce_records_lost(workforce));
     return records;
 }
 
-/* --- remote hosts ------------------------------------------------------------------------------------------------- */
-
-static void host_note(struct trial *trial, unsigned number)
-{
-    const struct remote_host *host = coordinator_host(trial->coordinator, number);
-    int64_t error_ns =
-        host->beat.clock.error_ns + node_clock_error(coordinator_clock(trial->coordinator), loop_now(trial->loop));
-    stats_host(trial->stats, number + 1,
-               &(struct stats_host){.name = host->name,
-                                    .processes = host->beat.processes,
-                                    .threads = host->beat.threads,
-                                    .clock_error_ns = error_ns});
-    stats_records_lost(trial->stats, number + 1, host->beat.records_lost);
-}
-
-static void host_brought(void *context, unsigned number, struct text_span records)
-{
-    struct trial *trial = context;
-    static struct record record; /* large; there is one thread */
-    const struct remote_host *host = coordinator_host(trial->coordinator, number);
-    const char *bytes = records.bytes;
-    size_t length = records.length;
-    if (trial->stats == NULL)
-        return;
-    int64_t offset_ns = node_clock_between(&host->beat.clock, coordinator_clock(trial->coordinator));
-    host_note(trial, number);
-    while (record_read(&bytes, &length, &record)) {
-        if (record.by < DRY_RUN_PROCESSES_MAX)
-            stats_record(trial->stats, number + 1, record.by, &record, offset_ns);
-        load_follow(trial);
-    }
-}
-
-/* Its workers have died with it, or do as if: what they were at counts as it does when a worker of this host dies, but
- * for when they left, which was perhaps not reported any more. */
-static void host_missed(void *context, unsigned number)
-{
-    struct trial *trial = context;
-    char quoted[LOG_QUOTE_MAX];
-    const struct remote_host *host = coordinator_host(trial->coordinator, number);
-    trial_say(trial, "the host %s is not heard of any more: what it has told until then counts",
-              log_quote(host->name, quoted));
-    if (trial->stats == NULL)
-        return;
-    host_note(trial, number);
-    for (unsigned process = 0; process < host->beat.processes; process++)
-        stats_process_missed(trial->stats, number + 1, process, host->heard);
-}
+/* --- nodes -------------------------------------------------------------------------------------------------------- */
 
 static void node_sampled(void *context, unsigned number, const struct node_sample *sample)
 {
@@ -361,18 +313,6 @@ static int64_t own_cpu_ns(void)
            (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * NS_PER_US;
 }
 
-static void sources_open(struct trial *trial)
-{
-    struct dry_run *run = trial->run;
-    trial->watch = node_watch_create(trial->loop, run->config, node_sampled, trial);
-    trial->coordinator = coordinator_create(trial->loop, &(struct coordinator_options){.node = &run->config->queue_node,
-                                                                                       .space = run->key_space,
-                                                                                       .plan = trial->plan,
-                                                                                       .brought = host_brought,
-                                                                                       .missed = host_missed,
-                                                                                       .context = trial});
-}
-
 /* --- phases ------------------------------------------------------------------------------------------------------- */
 
 static void phase_enter(struct trial *trial, enum trial_phase phase, int64_t limit_ns)
@@ -390,6 +330,7 @@ static void over(struct trial *trial)
 static void all_deleted(void *context, const struct removal_end *end)
 {
     struct trial *trial = context;
+    trial->run->leaves_names |= end->count == 0 && !end->is_clean;
     for (unsigned i = 0; i < end->count && i < RESULT_NODES_MAX; i++) {
         const struct key_deletion_state *node = &end->nodes[i];
         trial->keys_left[i] = node->left;
@@ -425,7 +366,6 @@ static void looking_enter(struct trial *trial)
     /* No process writes below the names of the run any more: what is removed must not come back. */
     for (unsigned i = 1; i <= trial->plan->processes; i++)
         (void)workforce_signal(trial->run->workforce, i, SIGKILL); /* those that did not end in time */
-    coordinator_stop(trial->coordinator);
     feed_end(trial);
     phase_enter(trial, TRIAL_LOOKING, LOOK_NS);
     node_watch_look(trial->watch);
@@ -435,7 +375,6 @@ static void ending_enter(struct trial *trial)
 {
     trial->is_drained = trial->stats != NULL && stats_outstanding(trial->stats) == 0;
     phase_enter(trial, TRIAL_ENDING, END_NS);
-    coordinator_tell(trial->coordinator, RUN_ENDS);
     workforce_stop(trial->run->workforce);
 }
 
@@ -487,10 +426,7 @@ static void loading_enter(struct trial *trial)
     trial->load_from = now;
     trial->measured_from = instant_after(now, trial->plan->warm_up_ns);
     trial->load_until = instant_after(now, trial->plan->for_ns);
-    trial->stats = stats_create(trial->plan, now, trial->measured_from);
-    stats_host(trial->stats, 0,
-               &(struct stats_host){
-                   .name = trial->run->host, .processes = trial->plan->processes, .threads = trial->plan->threads});
+    trial->stats = stats_create(trial->plan, trial->run->host, now, trial->measured_from);
     for (unsigned i = 0; i < RESULT_NODES_MAX; i++)
         if (trial->nodes[i].was_seen)
             trial_node_tell(trial, i, &trial->nodes[i].first);
@@ -502,8 +438,13 @@ static void loading_enter(struct trial *trial)
 static void starting_enter(struct trial *trial)
 {
     phase_enter(trial, TRIAL_STARTING, START_NS);
-    coordinator_tell(trial->coordinator, RUN_GOES_ON);
     workforce_go(trial->run->workforce);
+}
+
+static void waiting_enter(struct trial *trial)
+{
+    phase_enter(trial, TRIAL_WAITING, 0);
+    name_space_ready(trial->space);
 }
 
 /* --- what they wait for ------------------------------------------------------------------------------------------- */
@@ -512,29 +453,12 @@ static bool all_are_there(const struct trial *trial)
 {
     return trial->is_written_down && node_watch_is_answered(trial->watch) &&
            workforce_ready(trial->run->workforce) == trial->plan->processes && node_watch_queue_is_up(trial->watch) &&
-           coordinator_is_heard(trial->coordinator) &&
-           node_watch_nodes_up(trial->watch) > trial->run->config->lock_node_count / 2 &&
-           coordinator_host_count(trial->coordinator) + 1 >= trial->plan->hosts;
+           node_watch_nodes_up(trial->watch) > trial->run->config->lock_node_count / 2;
 }
 
-/* From now on other hosts can take part. */
-static void introduce(struct trial *trial)
-{
-    if (trial->is_introduced || !trial->is_written_down || !coordinator_is_heard(trial->coordinator))
-        return;
-    trial->is_introduced = true;
-    if (trial->run->nodes != NULL)
-        trial_say(trial, "dry run %s", trial->plan->id);
-    else
-        trial_say(trial, "dry run %s; other hosts take part with holdfast dry-run --join %s -c FILE", trial->plan->id,
-                  trial->plan->id);
-}
-
-/* Remote hosts may take their time; the others should not. */
 static void gathering_look(struct trial *trial, bool is_late)
 {
     struct dry_run *run = trial->run;
-    introduce(trial);
     if (all_are_there(trial)) {
         starting_enter(trial);
     } else if (is_late && !node_watch_queue_is_up(trial->watch)) {
@@ -553,20 +477,29 @@ static void gathering_look(struct trial *trial, bool is_late)
 /* Until all claim what comes: how long nodes and workers take to find each other is not what is measured. */
 static void starting_look(struct trial *trial, bool is_late)
 {
-    const struct remote_host *laggard = coordinator_laggard(trial->coordinator);
-    char quoted[LOG_QUOTE_MAX];
-    bool all_serve = workforce_serving(trial->run->workforce) == trial->plan->processes;
-    if (all_serve && is_late && laggard != NULL)
-        trial_say(trial, "the workers of the host %s do not get to work: the load begins without them",
-                  log_quote(laggard->name, quoted));
-    if (all_serve && (is_late || laggard == NULL)) {
-        loading_enter(trial);
+    if (workforce_serving(trial->run->workforce) == trial->plan->processes) {
+        waiting_enter(trial);
     } else if (is_late) {
         error_set(
             &trial->trouble,
             "the workers do not get to work: they find no queue node, or no majority of lock nodes that may vote; "
             "what they say stands above");
         ending_enter(trial);
+    }
+}
+
+/* As long as the others take. */
+static void waiting_look(struct trial *trial)
+{
+    struct instant begins;
+    unsigned missing = trial->plan->hosts - name_space_hosts(trial->space);
+    trial->began_us = name_space_begins(trial->space, &begins);
+    if (trial->began_us == 0) {
+        if (missing != trial->missing_told && missing > 0)
+            trial_say(trial, "waiting for %u more host%s of this name", missing, human_plural(missing));
+        trial->missing_told = missing;
+    } else if (instant_reached(loop_now(trial->loop), begins)) {
+        loading_enter(trial);
     }
 }
 
@@ -585,7 +518,7 @@ static void loading_look(struct trial *trial)
 /* All that will come is there. */
 static bool is_ended(const struct trial *trial, size_t records)
 {
-    return records == 0 && workforce_alive(trial->run->workforce) == 0 && coordinator_is_over(trial->coordinator);
+    return records == 0 && workforce_alive(trial->run->workforce) == 0;
 }
 
 static void phase_look(struct trial *trial, size_t records)
@@ -597,6 +530,9 @@ static void phase_look(struct trial *trial, size_t records)
         break;
     case TRIAL_STARTING:
         starting_look(trial, is_late);
+        break;
+    case TRIAL_WAITING:
+        waiting_look(trial);
         break;
     case TRIAL_LOADING:
         loading_look(trial);
@@ -665,6 +601,8 @@ static void space_begun(void *context, const char *trouble, unsigned removed)
 {
     struct trial *trial = context;
     trial->is_written_down = trouble == NULL;
+    if (trouble == NULL)
+        trial_say(trial, "dry run %s", plan_run(trial->plan));
     if (removed > 0)
         trial_say(trial, "what %u earlier dry run%s had left was removed", removed, removed == 1 ? "" : "s");
     if (trouble != NULL) {
@@ -687,7 +625,9 @@ static void space_open(struct trial *trial)
 {
     trial->space = name_space_open(&(struct name_space_options){.loop = trial->loop,
                                                                 .config = trial->run->live,
-                                                                .run = trial->plan->id,
+                                                                .run = plan_run(trial->plan),
+                                                                .host = trial->plan->id,
+                                                                .hosts = trial->plan->hosts,
                                                                 .node_share = trial->plan->node_share,
                                                                 .lost = space_lost,
                                                                 .context = trial});
@@ -701,7 +641,7 @@ static bool trial_open(struct trial *trial, struct error *error)
     trial->loop = loop_create(error);
     if (trial->loop == NULL)
         return false;
-    sources_open(trial);
+    trial->watch = node_watch_create(trial->loop, trial->run->config, node_sampled, trial);
     space_open(trial);
     trial->push = push_create(trial->loop,
                               &(struct push_options){.node = node_options(&trial->run->config->queue_node, "dry-run"),
@@ -734,7 +674,6 @@ static void trial_close(struct trial *trial)
     faults_destroy(trial->faults);
     feed_end(trial);
     name_space_close(trial->space);
-    coordinator_destroy(trial->coordinator);
     node_watch_destroy(trial->watch);
     stats_destroy(trial->stats);
     loop_destroy(trial->loop);

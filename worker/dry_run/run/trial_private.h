@@ -9,7 +9,6 @@
 #include "worker/dry_run/run/live_block.h"
 #include "worker/dry_run/plan/load_generator.h"
 #include "worker/dry_run/nodes/node_watch.h"
-#include "worker/dry_run/run/coordinator.h"
 #include "worker/dry_run/load/shadow.h"
 #include "worker/dry_run/count/stats.h"
 #include "worker/dry_run/nodes/name_space.h"
@@ -18,6 +17,7 @@
 enum trial_phase {
     TRIAL_GATHERING,
     TRIAL_STARTING,
+    TRIAL_WAITING,
     TRIAL_LOADING,
     TRIAL_DRAINING,
     TRIAL_ENDING,
@@ -51,6 +51,7 @@ struct trial {
     struct instant phase_until; /* then it is over whatever was waited for */
     struct instant load_from, measured_from, load_until;
     struct wall_time began;
+    int64_t began_us; /* by the queue node's clock, which all hosts of a run share */
     bool was_interrupted, is_drained, measures;
     struct error trouble; /* why it came to nothing, or to an early end */
     struct stats *stats;
@@ -63,11 +64,10 @@ struct trial {
     struct push_source source;
     struct loop_hook flush;
     struct node_watch *watch;
-    struct coordinator *coordinator;
     struct name_space *space;
-    bool is_written_down; /* the run, among those that there are */
-    bool is_introduced;   /* its id was printed */
-    bool has_crashes;     /* of a check(), and it was printed */
+    bool is_written_down;  /* the run, among those that there are */
+    unsigned missing_told; /* hosts, the last time that their number was printed */
+    bool has_crashes;      /* of a check(), and it was printed */
     struct live_block block;
     uint64_t keys_left[RESULT_NODES_MAX]; /* by node, the queue node first */
     struct trial_node nodes[RESULT_NODES_MAX];

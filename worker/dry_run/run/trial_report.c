@@ -23,16 +23,15 @@ static double seconds_of(int64_t ns)
 static void numbers_take(struct trial *trial, struct live_numbers *numbers)
 {
     static const char *const phases[] = {
-        [TRIAL_GATHERING] = "starting",   [TRIAL_STARTING] = "starting", [TRIAL_LOADING] = "measuring",
-        [TRIAL_DRAINING] = "draining",    [TRIAL_ENDING] = "draining",   [TRIAL_LOOKING] = "cleaning up",
-        [TRIAL_CLEANING] = "cleaning up", [TRIAL_OVER] = "cleaning up"};
+        [TRIAL_GATHERING] = "starting",  [TRIAL_STARTING] = "starting",    [TRIAL_WAITING] = "waiting",
+        [TRIAL_LOADING] = "measuring",   [TRIAL_DRAINING] = "draining",    [TRIAL_ENDING] = "draining",
+        [TRIAL_LOOKING] = "cleaning up", [TRIAL_CLEANING] = "cleaning up", [TRIAL_OVER] = "cleaning up"};
     const struct dry_run_plan *plan = trial->plan;
     bool warms_up = trial->phase == TRIAL_LOADING && !trial->measures;
     *numbers = (struct live_numbers){.phase = warms_up ? "warming up" : phases[trial->phase],
                                      .has_begun = trial->phase >= TRIAL_LOADING,
                                      .total = seconds_of(plan->for_ns),
                                      .rate_wanted = plan->arrivals == DRY_RUN_OPEN ? plan->rate : 0,
-                                     .hosts = coordinator_host_count(trial->coordinator) + 1,
                                      .records_lost = workforce_records_lost(trial->run->workforce)};
     if (trial->stats == NULL)
         return;
@@ -178,18 +177,20 @@ static void fleet_tell(const struct trial *trial, struct result *result)
 
 /* --- the answer --------------------------------------------------------------------------------------------------- */
 
-static struct verdict_facts facts_of(const struct trial *trial)
+static void host_tell(const struct trial *trial, struct result *result)
 {
+    struct result_host *host = &result->hosts[0];
     bool measured = trial->measures && trial->machine_to.processors > 0;
-    return (struct verdict_facts){
-        .processors = trial->machine_to.processors,
-        .machine_busy = measured ? machine_load_share(&trial->machine_from, &trial->machine_to) : -1,
-        .load_behind = trial->pushed > 0 ? (double)trial->pushed_late / (double)trial->pushed : 0};
+    snprintf(host->id, sizeof host->id, "%s", trial->plan->id);
+    host->processors = trial->machine_to.processors;
+    host->machine_busy = measured ? machine_load_share(&trial->machine_from, &trial->machine_to) : -1;
+    host->load_behind = trial->pushed > 0 ? (double)trial->pushed_late / (double)trial->pushed : 0;
 }
 
 void trial_result_make(struct trial *trial, struct result *result)
 {
-    *result = (struct result){.was_interrupted = trial->was_interrupted, .is_drained = trial->is_drained};
+    *result = (struct result){
+        .was_interrupted = trial->was_interrupted, .is_drained = trial->is_drained, .began_us = trial->began_us};
     plan_copy(&result->plan, trial->plan);
     snprintf(result->version, sizeof result->version, "%s", HOLDFAST_VERSION);
     time_t seconds = (time_t)(trial->began.us / US_PER_S);
@@ -211,6 +212,6 @@ void trial_result_make(struct trial *trial, struct result *result)
     faults_tell(trial, result);
     if (trial->shadow != NULL)
         fleet_tell(trial, result);
-    struct verdict_facts facts = facts_of(trial);
-    verdict_make(result, stats_overheads(trial->stats), &facts);
+    host_tell(trial, result);
+    verdict_make(result);
 }

@@ -337,24 +337,20 @@ void workforce_go(struct workforce *workforce)
 /* --- what they say ------------------------------------------------------------------------------------------------ */
 
 static size_t ring_read(struct workforce *workforce, unsigned index, struct record_ring *ring,
-                        void (*take)(void *context, unsigned number, const struct record *record, const char *bytes,
-                                     size_t length),
-                        void *context)
+                        void (*take)(void *context, unsigned number, const struct record *record), void *context)
 {
     size_t count = 0;
     buffer_clear(&workforce->bytes);
     size_t left = record_ring_take(ring, &workforce->bytes);
     const char *at = workforce->bytes.bytes, *start = at;
     for (; record_read(&at, &left, &workforce->record); start = at, count++)
-        take(context, index + 1, &workforce->record, start, (size_t)(at - start));
+        take(context, index + 1, &workforce->record);
     workforce->garbled += start != workforce->bytes.bytes + workforce->bytes.length;
     return count;
 }
 
 size_t workforce_read(struct workforce *workforce, size_t most,
-                      void (*take)(void *context, unsigned number, const struct record *record, const char *bytes,
-                                   size_t length),
-                      void *context)
+                      void (*take)(void *context, unsigned number, const struct record *record), void *context)
 {
     unsigned each = workforce->options.plan->threads + 1, all = workforce->count * each;
     size_t count = 0;

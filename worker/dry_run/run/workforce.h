@@ -47,12 +47,9 @@ unsigned workforce_serving(const struct workforce *workforce);
 /* --- what they say ------------------------------------------------------------------------------------------------ */
 
 /* What is there, in the order in which each thread said it, until about `most` records were taken (those of one ring
- * are taken together). Returns how many there were: 0 = there are no more now. `bytes` are the same record as it was
- * written, for passing it on. All is valid during the call. */
+ * are taken together). Returns how many there were: 0 = there are no more now. A record is valid during the call. */
 size_t workforce_read(struct workforce *workforce, size_t most,
-                      void (*take)(void *context, unsigned number, const struct record *record, const char *bytes,
-                                   size_t length),
-                      void *context);
+                      void (*take)(void *context, unsigned number, const struct record *record), void *context);
 /* Records there was no room for, until now. */
 uint64_t workforce_records_lost(const struct workforce *workforce);
 /* The lines of their logs that are there, up to some 16 KiB of each, without the line's end, and fit for a terminal:
