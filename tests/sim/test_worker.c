@@ -59,7 +59,7 @@ TEST(a_worker_without_lock_nodes_claims_at_once)
     push("one", "act", "[10]", ",\"resource\":\"r\"");
     worker_start();
     run_for(500 * NS_PER_MS);
-    assert_told("lock_nodes=0 ", "handler ends one", "try 0 at place 0 of nothing for 9223372036854775800 ms\n");
+    assert_told("lock_nodes=0 ", "handler ends one", "try 0 at seat 0 of nothing for 9223372036854775800 ms\n");
     assert_ends(EXIT_CODE_OK, stop(), 0);
 }
 
@@ -266,7 +266,7 @@ TEST(it_takes_as_many_tasks_as_it_is_to_take)
     assert_int_equal(told_times("handler begins parked"), 0);
 }
 
-/* It waits for what comes back soon: within the longest time for which a task without a place in line stays away. */
+/* It waits for what comes back soon: within the longest time for which a task that is in no waiting list stays away. */
 TEST(it_ends_when_nothing_is_left)
 {
     static const struct {

@@ -39,7 +39,7 @@ TEST(what_becomes_of_a_task_whose_lock_is_held)
     assert_int_equal(told_times("reason=\"r: held by"), 0); /* it knows that without asking the lock nodes */
     run_for(6 * NS_PER_S);
     assert_told("handler begins delayed", " handed_from=holder ",
-                "handler begins parked from nothing, try 0 at place 0 of r for 1900 ms");
+                "handler begins parked from nothing, try 0 at seat 0 of r for 1900 ms");
     assert_counted("act|r|acquired", "2");
     assert_counted("act|r|waited", "1");
     assert_counted("act|r|parked", "1");
@@ -122,7 +122,7 @@ TEST(a_class_says_what_its_tasks_lock)
 {
     work(&(struct setting){.classes = "{ class = \"act\"; resource = [\"account:{0}\"]; }"});
     push("one", "act", "[10]", "");
-    await_told("handler begins one from nothing, try 0 at place 0 of account:10 for 1900 ms\n");
+    await_told("handler begins one from nothing, try 0 at seat 0 of account:10 for 1900 ms\n");
     assert_ends(EXIT_CODE_OK, stop(), 0);
 }
 
@@ -215,9 +215,9 @@ TEST(as_many_run_at_once_as_may)
         assert_int_equal(told_times("handler ends three"), i + 1);
         assert_ends(EXIT_CODE_OK, stop(), 900);
     }
-    unsigned at_first = told_times("at place 1 of r for"); /* which of the two has three, chance decides */
+    unsigned at_first = told_times("at seat 1 of r for"); /* which of the two has three, chance decides */
     assert_in_range(at_first, 1, 2);
-    assert_int_equal(told_times("at place 2 of r for"), 3 - at_first);
+    assert_int_equal(told_times("at seat 2 of r for"), 3 - at_first);
 }
 
 TEST(a_class_that_asks_for_it_runs_one_task_at_a_time_in_order)
@@ -278,7 +278,7 @@ TEST(what_may_run_without_a_majority_does)
     push("open", "act", "[10]", ",\"resource\":\"r\"");
     push("closed", "serial", "[10]", ",\"resource\":\"q\"");
     run_for(900 * NS_PER_MS);
-    assert_told("handler begins open from nothing, try 0 at place 0 of nothing ", "lock_no_quorum nodes_up=1 ");
+    assert_told("handler begins open from nothing, try 0 at seat 0 of nothing ", "lock_no_quorum nodes_up=1 ");
     assert_in_range(due_ms("schedule", "closed"), 150, 700); /* 1 to 1.5 s later */
     assert_int_equal(told_times("handler begins closed"), 0);
     run_for(5 * NS_PER_S);

@@ -219,7 +219,7 @@ static inline int act(hf_job *job, void *state)
     (void)jobs->arg_integer(job, 0, &ms);
     (void)jobs->arg_text(job, 1, &word);
     bool is_locked = lock->resources(job, &names) > 0;
-    world_tell("handler begins %s from %s, try %u at place %u of %s for %lld ms", job->jid,
+    world_tell("handler begins %s from %s, try %u at seat %u of %s for %lld ms", job->jid,
                loaded != NULL ? loaded : "nothing", jobs->attempt(job), lock->seat(job),
                is_locked ? names[0] : "nothing", (long long)lock->valid_for_ms(job) / 100 * 100);
     if (strcmp(job->class_name, "progress") == 0)

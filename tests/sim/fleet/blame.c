@@ -82,12 +82,12 @@ static void recovered(struct fleet_task *task)
 {
     task->deaths += task->died_with != task->claimer;
     task->died_with = task->claimer;
-    if (task->place != IN_DEAD && task->deaths >= POISON_DEATHS && !task->was_forgotten)
+    if (task->state != IN_DEAD && task->deaths >= POISON_DEATHS && !task->was_forgotten)
         play_violated("blame", "%s comes back for the %u. time from a process that died with it", task->jid,
                       task->deaths);
 }
 
-void fleet_blame_moved(struct fleet_task *task, enum fleet_place from, const char *script)
+void fleet_blame_moved(struct fleet_task *task, enum fleet_state from, const char *script)
 {
     if (from == IN_CLAIM && strcmp(script, "recover") == 0)
         recovered(task);

@@ -45,7 +45,7 @@ static void worker_stop_gently(unsigned number, bool is_quiet)
 
 static void queue_fell_back(void)
 {
-    fleet_places_rolled_back();
+    fleet_states_rolled_back();
 }
 
 /* The queue node is gone for good, and its replica, which lags, takes its place. */
@@ -62,7 +62,7 @@ static bool fail_over(bool is_silent)
     network_name("queue", replica->host);
     fleet.queue = scene.queue = replica;
     fleet.replica = NULL;
-    fleet_places_rolled_back();
+    fleet_states_rolled_back();
     return true;
 }
 
@@ -144,7 +144,7 @@ static void workers_look(void)
 static void tick_fire(struct world_event *event)
 {
     workers_look();
-    fleet_places_tick();
+    fleet_states_tick();
     fleet_judge_tick();
     fleet_line_tick();
     world_at(event, instant_after(world_time(), FLEET_TICK_NS));
@@ -168,7 +168,7 @@ static void ended_await(const struct fleet_worker *worker)
     if (process->is_alive && !play_is_violated())
         play_violated("stopped", "%s does not stop", process->name);
     if (process->has_ended && !play_is_violated())
-        fleet_places_ended(process);
+        fleet_states_ended(process);
 }
 
 static void worker_end(struct fleet_worker *worker)
@@ -262,7 +262,7 @@ static void calm_pass(void)
         run_for(STEP_NS);
     }
     if (!play_is_violated())
-        fleet_places_end();
+        fleet_states_end();
     if (!play_is_violated())
         fleet_pushes_end();
     for (unsigned i = 0; i < fleet.worker_count && !play_is_violated(); i++)

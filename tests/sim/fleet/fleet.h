@@ -48,7 +48,7 @@ enum fleet_habit { HABIT_DOES, HABIT_FAILS, HABIT_SNOOZES, HABIT_DISCARDS, HABIT
 
 enum fleet_origin { OF_PRODUCER, OF_HANDLER, OF_FOREIGN };
 
-enum fleet_place { NOWHERE, IN_QUEUE, IN_BELL, IN_CLAIM, IN_SCHEDULE, IN_RETRY, IN_DEAD };
+enum fleet_state { NOWHERE, IN_QUEUE, IN_BELL, IN_CLAIM, IN_SCHEDULE, IN_RETRY, IN_DEAD };
 
 /* What the judges know of a task. */
 struct fleet_task {
@@ -80,18 +80,18 @@ struct fleet_task {
     bool is_successor;                        /* claimed as a successor */
     bool comes_late;                          /* claimed for a worker that was quiet by then */
     struct instant orphan_at;
-    /* its present place */
+    /* its present state  */
     unsigned copies;
-    enum fleet_place place;
+    enum fleet_state state;
     pid_t claimer, claimer_before; /* the last one; the one before its last move */
     char claim[17];
     long retry_count;     /* of its record; -1 = none */
     char blamed[24];      /* in `retry` and `dead`: the class of its error; "" = none */
     double due;           /* in a sorted set: its time, by the queue node's clock */
     struct instant since; /* it is there */
-    /* its place in the waiting list (line.c) */
+    /* its position in the waiting list (waiters.c) */
     unsigned rank;
-    char line[40]; /* the list */
+    char list[40]; /* that list */
     bool is_parked, is_on_its_way, is_unordered;
     unsigned parks; /* in all, since it was parked for the first time */
     struct instant parked_first_at;
@@ -241,24 +241,24 @@ void fleet_judge_excuse(const struct fleet_task *task);
 void fleet_judge_force(unsigned resource, bool begins);
 unsigned fleet_failures(const struct fleet_task *task);
 
-/* fleet/places.c: where tasks are, and what the queue node does. */
-void fleet_places_watch(struct node *node);
-void fleet_places_rolled_back(void); /* the queue node has lost data */
-void fleet_places_tick(void);        /* now and then */
+/* fleet/states.c: where tasks are, and what the queue node does. */
+void fleet_states_watch(struct node *node);
+void fleet_states_rolled_back(void); /* the queue node has lost data */
+void fleet_states_tick(void);        /* now and then */
 bool fleet_queue_is_paused(unsigned queue);
 bool fleet_is_idle(void); /* nothing is left to do, as the queue node says */
-void fleet_places_end(void);
-void fleet_places_ended(const struct process *process); /* a worker ended by itself */
+void fleet_states_end(void);
+void fleet_states_ended(const struct process *process); /* a worker ended by itself */
 
 /* fleet/remains.c: after the last worker has ended. */
 void fleet_remains_end(void);
 
 /* fleet/blame.c */
-void fleet_blame_moved(struct fleet_task *task, enum fleet_place from, const char *script);
+void fleet_blame_moved(struct fleet_task *task, enum fleet_state from, const char *script);
 
-/* fleet/line.c: who waits for locks. */
+/* fleet/waiters.c: who waits for locks. */
 struct server_event;
-void fleet_line_moved(struct fleet_task *task, enum fleet_place from, const struct server_event *event);
+void fleet_waiter_moved(struct fleet_task *task, enum fleet_state from, const struct server_event *event);
 void fleet_line_executed(const struct server_event *event);
 void fleet_line_tick(void);
 bool fleet_group_is_known(void); /* the lock group, at a majority */

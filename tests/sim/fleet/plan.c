@@ -32,7 +32,7 @@ static void nodes_make(void)
 {
     static char names[FLEET_NODES_MAX][16];
     fleet.queue = node_create("queue");
-    fleet_places_watch(fleet.queue);
+    fleet_states_watch(fleet.queue);
     fleet.node_count = pick(2) == 0 ? 3 : 5;
     if (fleet.terms == TERMS_OF_ANOTHER_NODE) {
         fleet.node_count = 1;
@@ -48,7 +48,7 @@ static void nodes_make(void)
     if (fleet.peace != PEACE_NONE || fleet.is_minor || pick(2) == 0)
         return;
     fleet.replica = node_create("replica");
-    fleet_places_watch(fleet.replica);
+    fleet_states_watch(fleet.replica);
     server_follow(fleet.replica->server, fleet.queue->server, chance_scale(&fleet.chance, 1000, 2 * US_PER_S),
                   node_now_us(fleet.queue));
 }

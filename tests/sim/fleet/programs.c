@@ -1,5 +1,5 @@
 /* Programs that use the locks of tasks alone, as `holdfast lock` does: they know nothing of the queue node. Some read.
- * Who waits for what they had is judged by line.c.
+ * Who waits for what they had is judged by waiters.c.
  *
  *   beside  a program and a handler believe in their locks of one seat at once */
 #include <stdio.h>

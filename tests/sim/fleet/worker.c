@@ -94,10 +94,10 @@ unsigned fleet_locks_of(const struct fleet_task *task, bool has_other_terms)
 
 static void config_write(bool has_other_terms, struct buffer *out)
 {
-    static const char *const places[] = {NULL, "lock = { ", "class = \"work\"; ", "host = \"lock"};
+    static const char *const beginnings[] = {NULL, "lock = { ", "class = \"work\"; ", "host = \"lock"};
     static const char *const more[] = {NULL, "prefix = \"other:\"; ", "resource = \"made\"; ", "2"};
-    const char *place = has_other_terms ? strstr(fleet.config, places[fleet.terms]) : fleet.config;
-    size_t before = (size_t)(place - fleet.config) + (has_other_terms ? strlen(places[fleet.terms]) : 0);
+    const char *at = has_other_terms ? strstr(fleet.config, beginnings[fleet.terms]) : fleet.config;
+    size_t before = (size_t)(at - fleet.config) + (has_other_terms ? strlen(beginnings[fleet.terms]) : 0);
     buffer_append(out, fleet.config, before);
     buffer_append_text(out, has_other_terms ? more[fleet.terms] : "");
     buffer_append_text(out, fleet.config + before);

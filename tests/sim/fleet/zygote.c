@@ -252,10 +252,10 @@ struct program {
     struct zygote_child *child;
     struct local *ends[PROGRAM_ENDS];
     char *words, **environment;
-    bool dies_of_it;               /* of SIGTERM, as a careless program does */
-    struct instant asked_at;       /* to stop, not only because its lock was in danger, by its host; 0 = it was not */
-    const struct run_entry *place; /* on its worker's run table, for judges */
-    struct run_entry run_entry;    /* its own, where SIGTERM shows */
+    bool dies_of_it;              /* of SIGTERM, as a careless program does */
+    struct instant asked_at;      /* to stop, not only because its lock was in danger, by its host; 0 = it was not */
+    const struct run_entry *told; /* on its worker's run table, for judges */
+    struct run_entry run_entry;   /* its own, where SIGTERM shows */
     struct hf_job job;
 };
 
@@ -319,7 +319,7 @@ static void job_read(struct program *program)
                         .reports_progress = true,
                         .may_push = true,
                         .seat = seat != NULL ? (unsigned)strtoul(seat, NULL, 10) : 0,
-                        .validity = is_locked ? (struct redlock_validity *)(uintptr_t)&program->place->validity : NULL,
+                        .validity = is_locked ? (struct redlock_validity *)(uintptr_t)&program->told->validity : NULL,
                         .run_entry = &program->run_entry,
                         .run_table = &nobody,
                         .link = &link};
@@ -327,7 +327,7 @@ static void job_read(struct program *program)
     for (const char *at = resources; at != NULL && (at = strchr(at, '"')) != NULL; at = strchr(at + 1, '"') + 1)
         job->resource_count++;
     run_entry_clear(&program->run_entry);
-    atomic_store(&program->run_entry.hold_until, atomic_load(&program->place->hold_until)); /* for the judges */
+    atomic_store(&program->run_entry.hold_until, atomic_load(&program->told->hold_until)); /* for the judges */
     job_outcome_clear(&job->outcome);
 }
 
@@ -368,7 +368,7 @@ static void program_ask(struct program *program)
 {
     const struct zygote_world *zygote = program->child->zygote;
     bool is_for_good =
-        atomic_load(&program->place->asked) != HF_NOT_CANCELLED || atomic_load(&zygote->run_table->must_stop);
+        atomic_load(&program->told->asked) != HF_NOT_CANCELLED || atomic_load(&zygote->run_table->must_stop);
     bool stalls = instant_before(world_time(), zygote->worker->free_at); /* its grace may begin later */
     play_count("a program is asked to stop", 1);
     if (is_for_good && !stalls && program->asked_at.ns == 0)
@@ -388,7 +388,7 @@ static bool is_undisturbed(void)
 
 static void program_overdue(const struct program *program, struct instant now)
 {
-    bool is_late = atomic_load(&program->place->kill_at) <= now.ns; /* and not for its lock */
+    bool is_late = atomic_load(&program->told->kill_at) <= now.ns; /* and not for its lock */
     if (is_late && atomic_load(&program->run_entry.asked) == HF_NOT_CANCELLED && is_undisturbed())
         play_violated("asked", "the program of %s is killed, and was not asked to stop", program->job.jid);
 }
@@ -454,8 +454,8 @@ static struct program *program_make(struct zygote_world *zygote, const struct zy
     memcpy(program->ends, rights, sizeof program->ends);
     for (unsigned i = 0; i < zygote->run_table->run_entry_count; i++)
         if (atomic_load(&zygote->run_table->run_entries[i].occupant) == order->number)
-            program->place = &zygote->run_table->run_entries[i];
-    invariant(program->place != NULL);
+            program->told = &zygote->run_table->run_entries[i];
+    invariant(program->told != NULL);
     job_read(program);
     return program;
 }

@@ -197,7 +197,7 @@ static void lease_violated(const struct lock_user *user, unsigned resource, int6
     if (excuse_of(user) != NULL)
         play_count(excuse_of(user), 1);
     else if (are_members_in_doubt())
-        play_count("excused: two servers at one place", 1);
+        play_count("excused: two servers of one member", 1);
     else
         play_violated("lease", "user %u.%u believes for %.3f ms more in %s, but %u of %u nodes do not keep it",
                       user->client->number, user->number, (double)ns / 1e6, lock_key_name(resource), others,
@@ -381,11 +381,11 @@ void lock_judge_left(void)
     for (unsigned i = 0; i < schedule.node_count; i++) {
         struct node *node = schedule.nodes[i];
         struct keyspace *space = server_keyspace(node->server);
-        size_t place = 0;
+        size_t position = 0;
         for (unsigned resource = 0; resource < schedule.resource_count; resource++)
             if (lock_value_on(node, resource) != NULL && node->lost_at.ns == 0) /* else its clock may be anywhere */
                 play_violated("liveness", "%s still holds the lock of %s", node->name, lock_key_name(resource));
-        for (struct item *key; (key = table_next(&space->keys, &place)) != NULL;)
+        for (struct item *key; (key = table_next(&space->keys, &position)) != NULL;)
             if (key->value->expires_ms == 0 && strncmp(key->name, "hf:lock:", strlen("hf:lock:")) != 0 &&
                 strncmp(key->name, "hf:fences", strlen("hf:fences")) != 0)
                 play_violated("liveness", "%s keeps %s for ever", node->name, key->name);

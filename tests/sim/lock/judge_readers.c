@@ -51,10 +51,10 @@ bool lock_is_shared(const struct value *value)
 int64_t lock_reader_ends_ms(const struct node *node, unsigned resource, const struct lock_user *user)
 {
     const struct value *key = lock_value_on(node, resource), *set = readers_on(node, resource);
-    size_t place = 0;
+    size_t position = 0;
     if (!lock_is_shared(key) || set == NULL || set->type != VALUE_ZSET)
         return 0;
-    for (struct item *item; (item = table_next(&set->table, &place)) != NULL;)
+    for (struct item *item; (item = table_next(&set->table, &position)) != NULL;)
         if (lock_user_of_value(item_name(item)) == user)
             return item->score < (double)key->expires_ms ? (int64_t)item->score : key->expires_ms;
     return 0;
@@ -70,11 +70,11 @@ static void violated(const struct server_event *event, const struct node *node, 
 static void note(struct readers *had, const struct node *node, unsigned resource)
 {
     const struct value *set = lock_is_shared(lock_value_on(node, resource)) ? readers_on(node, resource) : NULL;
-    size_t place = 0;
+    size_t position = 0;
     had->count = 0;
     if (set == NULL || set->type != VALUE_ZSET)
         return;
-    for (struct item *item; (item = table_next(&set->table, &place)) != NULL && had->count < READERS_MAX;) {
+    for (struct item *item; (item = table_next(&set->table, &position)) != NULL && had->count < READERS_MAX;) {
         struct reader *reader = &had->each[had->count++];
         snprintf(reader->value, sizeof reader->value, "%s", item->name);
         reader->ends_ms = (int64_t)item->score;
@@ -252,8 +252,8 @@ void lock_judge_turn(unsigned index, unsigned resource, const struct lock_user *
 {
     const struct node *node = lock_schedule.nodes[index];
     const struct intent *had = &intents[index][lock_schedule.limit > 0 ? 0 : resource];
-    bool is_later_place = lock_schedule.limit > 0 && resource > 0;
-    bool is_kept = sign_of(had->value) == '*' || (sign_of(had->value) == '+' && !is_later_place);
+    bool is_later_seat = lock_schedule.limit > 0 && resource > 0;
+    bool is_kept = sign_of(had->value) == '*' || (sign_of(had->value) == '+' && !is_later_seat);
     bool may_be_older = __builtin_popcount(user->resources) > 1 && !user->is_reader && lock_schedule.limit == 0;
     if (!is_kept || may_be_older || node->lost_at.ns != 0 || votes_names(event, text_of(had->value)))
         return;

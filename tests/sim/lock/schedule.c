@@ -231,7 +231,7 @@ static void recovery_await(void)
 }
 
 /* Those that were in quarantine have their votes back, as an operator sees. Where no client that is no guest knew a
- * node before it forgot, he has to help. A server that got its place back while somebody else, long cut off, recorded
+ * node before it forgot, he has to help. A server that got its number back while somebody else, long cut off, recorded
  * another for it, is no member for anybody: he empties it first. To who looks for a moment only, a node whose clock
  * shows another time has no vote. */
 static void votes_await(void)

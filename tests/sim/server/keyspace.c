@@ -10,31 +10,31 @@ static void row_insert(struct row *row, size_t index, void *pointer)
 {
     if (row->first == 0 || row->first + row->count == row->room) {
         size_t room = row->count * 2 + 8, first = room / 4;
-        void **places = memory_zeroed(room, sizeof *places);
+        void **pointers = memory_zeroed(room, sizeof *pointers);
         if (row->count > 0)
-            memcpy(places + first, row->places + row->first, row->count * sizeof *places);
-        free(row->places);
-        *row = (struct row){.places = places, .first = first, .count = row->count, .room = room};
+            memcpy(pointers + first, row->pointers + row->first, row->count * sizeof *pointers);
+        free(row->pointers);
+        *row = (struct row){.pointers = pointers, .first = first, .count = row->count, .room = room};
     }
-    void **places = row->places + row->first;
+    void **pointers = row->pointers + row->first;
     if (index < row->count / 2) {
-        memmove(places - 1, places, index * sizeof *places);
+        memmove(pointers - 1, pointers, index * sizeof *pointers);
         row->first--;
     } else {
-        memmove(places + index + 1, places + index, (row->count - index) * sizeof *places);
+        memmove(pointers + index + 1, pointers + index, (row->count - index) * sizeof *pointers);
     }
     row->count++;
-    row->places[row->first + index] = pointer;
+    row->pointers[row->first + index] = pointer;
 }
 
 static void row_remove(struct row *row, size_t index)
 {
-    void **places = row->places + row->first;
+    void **pointers = row->pointers + row->first;
     if (index < row->count / 2) {
-        memmove(places + 1, places, index * sizeof *places);
+        memmove(pointers + 1, pointers, index * sizeof *pointers);
         row->first++;
     } else {
-        memmove(places + index, places + index + 1, (row->count - index - 1) * sizeof *places);
+        memmove(pointers + index, pointers + index + 1, (row->count - index - 1) * sizeof *pointers);
     }
     row->count--;
 }
@@ -45,8 +45,8 @@ static void value_free(struct value *value)
 {
     if (value->type == VALUE_LIST)
         for (size_t i = 0; i < value->row.count; i++)
-            free(value->row.places[value->row.first + i]);
-    free(value->row.places);
+            free(value->row.pointers[value->row.first + i]);
+    free(value->row.pointers);
     table_clear(&value->table);
     buffer_fini(&value->string);
     free(value);
@@ -59,8 +59,8 @@ void keyspace_init(struct keyspace *space, int64_t now_us)
 
 void keyspace_clear(struct keyspace *space)
 {
-    size_t place = 0;
-    for (struct item *key; (key = table_next(&space->keys, &place)) != NULL;)
+    size_t position = 0;
+    for (struct item *key; (key = table_next(&space->keys, &position)) != NULL;)
         value_free(key->value);
     table_clear(&space->keys);
 }
@@ -125,11 +125,11 @@ void keyspace_rename(struct keyspace *space, struct value *value, struct text ke
 
 void keyspace_sweep(struct keyspace *space)
 {
-    size_t place = 0;
+    size_t position = 0;
     space->deadlines = 0;
     if (space->is_replica)
         return;
-    for (struct item *key; (key = table_next(&space->keys, &place)) != NULL;)
+    for (struct item *key; (key = table_next(&space->keys, &position)) != NULL;)
         if (keyspace_is_expired(space, key->value))
             expired_remove(space, key->value);
 }
@@ -154,7 +154,7 @@ uint64_t keyspace_draw(struct keyspace *space)
 
 static void value_copy(struct value *to, const struct value *from)
 {
-    size_t place = 0;
+    size_t position = 0;
     to->expires_ms = from->expires_ms;
     to->version = from->version;
     buffer_append(&to->string, from->string.bytes, from->string.length);
@@ -164,7 +164,7 @@ static void value_copy(struct value *to, const struct value *from)
     if (from->type == VALUE_LIST)
         for (size_t i = 0; i < from->row.count; i++)
             value_push(to, value_entry(from, i), false);
-    for (struct item *item; (item = table_next(&from->table, &place)) != NULL;) {
+    for (struct item *item; (item = table_next(&from->table, &position)) != NULL;) {
         if (from->type == VALUE_ZSET)
             value_set_score(to, item_name(item), item->score);
         else if (from->type == VALUE_SET)
@@ -176,8 +176,8 @@ static void value_copy(struct value *to, const struct value *from)
 
 void keyspace_copy(struct keyspace *to, const struct keyspace *from)
 {
-    size_t place = 0;
-    for (struct item *key; (key = table_next(&from->keys, &place)) != NULL;)
+    size_t position = 0;
+    for (struct item *key; (key = table_next(&from->keys, &position)) != NULL;)
         value_copy(keyspace_make(to, item_name(key), key->value->type), key->value);
     to->now_us = from->now_us;
     to->versions = from->versions;
@@ -202,7 +202,7 @@ size_t value_count(const struct value *value)
 
 struct text value_entry(const struct value *value, size_t index)
 {
-    const struct entry *entry = value->row.places[value->row.first + index];
+    const struct entry *entry = value->row.pointers[value->row.first + index];
     return (struct text){entry->bytes, entry->length};
 }
 
@@ -217,13 +217,13 @@ void value_push(struct value *value, struct text bytes, bool at_left)
 
 void value_remove_entry(struct value *value, size_t index)
 {
-    free(value->row.places[value->row.first + index]);
+    free(value->row.pointers[value->row.first + index]);
     row_remove(&value->row, index);
 }
 
 struct item *value_scored(const struct value *value, size_t rank)
 {
-    return value->row.places[value->row.first + rank];
+    return value->row.pointers[value->row.first + rank];
 }
 
 static bool stands_before(const struct item *item, double score, struct text name)

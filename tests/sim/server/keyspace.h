@@ -18,7 +18,7 @@ enum value_type { VALUE_STRING, VALUE_LIST, VALUE_HASH, VALUE_SET, VALUE_ZSET };
 
 /* Pointers with room at both ends. */
 struct row {
-    void **places;
+    void **pointers;
     size_t first, count, room;
 };
 

@@ -75,7 +75,7 @@ bool call_integer(const struct command_call *call, size_t argument, long long *n
     return text_integer(call->arguments[argument], number);
 }
 
-void range_of_places(long long from, long long to, size_t count, size_t *first, size_t *length)
+void range_of_positions(long long from, long long to, size_t count, size_t *first, size_t *length)
 {
     long long all = (long long)count;
     from = from < 0 ? from + all : from;
@@ -177,11 +177,11 @@ struct reply *scan_tell(struct command_call *call, const struct table *table, co
                         void (*tell)(struct command_call *call, struct item *item, struct reply *items))
 {
     struct reply *answer = reply_array(call->replies, 2);
-    size_t place = table_place_of_order(table, scan->cursor), most = table->used - place;
+    size_t position = table_position_of_order(table, scan->cursor), most = table->used - position;
     most = (unsigned long long)scan->count < most ? (size_t)scan->count : most;
     struct reply *items = reply_array(call->replies, 2 * most);
-    struct item *item = table_next(table, &place);
-    for (size_t seen = 0; item != NULL && seen < most; seen++, item = table_next(table, &place))
+    struct item *item = table_next(table, &position);
+    for (size_t seen = 0; item != NULL && seen < most; seen++, item = table_next(table, &position))
         if (scan->pattern.bytes == NULL || pattern_matches(scan->pattern, item_name(item)))
             tell(call, item, items);
     unsigned long long next = item != NULL ? item->order : 0;
@@ -228,7 +228,7 @@ static struct reply *command_type(struct command_call *call)
 
 static void value_write(const struct value *value, struct buffer *out)
 {
-    size_t place = 0;
+    size_t position = 0;
     buffer_append_text(out, type_names[value->type]);
     if (value->type == VALUE_STRING)
         buffer_append(out, value->string.bytes, value->string.length);
@@ -238,7 +238,7 @@ static void value_write(const struct value *value, struct buffer *out)
         buffer_format(out, " %zu:", entry.length);
         buffer_append(out, entry.bytes, entry.length);
     }
-    for (const struct item *item; (item = table_next(&value->table, &place)) != NULL;) {
+    for (const struct item *item; (item = table_next(&value->table, &position)) != NULL;) {
         buffer_format(out, " %zu:%zu:%.17g:", item->length, item->text_length, item->score);
         buffer_append(out, item->name, item->length);
         buffer_append(out, item->text_length > 0 ? item->text : "", item->text_length);
@@ -297,9 +297,9 @@ static void key_tell(struct command_call *call, struct item *item, struct reply 
 
 static struct reply *command_keys(struct command_call *call)
 {
-    size_t place = 0;
+    size_t position = 0;
     struct reply *items = reply_array(call->replies, call->space->keys.count);
-    for (struct item *item; (item = table_next(&call->space->keys, &place)) != NULL;)
+    for (struct item *item; (item = table_next(&call->space->keys, &position)) != NULL;)
         if (pattern_matches(call->arguments[1], item_name(item)))
             key_tell(call, item, items);
     return items;
@@ -522,14 +522,14 @@ const struct command *redis_command_find(struct text name)
     return NULL;
 }
 
-size_t command_place(const struct command *command)
+size_t command_number(const struct command *command)
 {
     return (size_t)(command - commands);
 }
 
-const struct command *command_at(size_t place)
+const struct command *command_at(size_t position)
 {
-    return place < COMMAND_COUNT ? &commands[place] : NULL;
+    return position < COMMAND_COUNT ? &commands[position] : NULL;
 }
 
 bool command_takes(const struct command *command, size_t count)

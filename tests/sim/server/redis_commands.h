@@ -51,8 +51,8 @@ struct command {
 /* NULL when it is unknown. */
 const struct command *redis_command_find(struct text name);
 /* Of all commands, from 0 on. */
-size_t command_place(const struct command *command);
-const struct command *command_at(size_t place); /* NULL behind the last */
+size_t command_number(const struct command *command);
+const struct command *command_at(size_t position); /* NULL behind the last */
 bool command_takes(const struct command *command, size_t count);
 struct reply *command_execute(struct command_call *call);
 
@@ -74,8 +74,8 @@ bool text_integer(struct text text, long long *number);
 bool text_float(struct text text, double *number);
 bool call_integer(const struct command_call *call, size_t argument, long long *number);
 bool pattern_matches(struct text pattern, struct text text);
-/* A range as of LRANGE over `count` places, in `first` and `length`. */
-void range_of_places(long long from, long long to, size_t count, size_t *first, size_t *length);
+/* A range as of LRANGE over `count` positions, in `first` and `length`. */
+void range_of_positions(long long from, long long to, size_t count, size_t *first, size_t *length);
 
 struct reply *reply_not_integer(struct command_call *call);
 struct reply *reply_not_float(struct command_call *call);

@@ -27,9 +27,9 @@ enum told { TELLS_NAMES = 1, TELLS_TEXTS = 2 };
 
 static struct reply *items_tell(struct command_call *call, unsigned told)
 {
-    size_t place = 0;
+    size_t position = 0;
     struct reply *items = reply_array(call->replies, 2 * call_count(call));
-    for (struct item *item; call->value != NULL && (item = table_next(&call->value->table, &place)) != NULL;) {
+    for (struct item *item; call->value != NULL && (item = table_next(&call->value->table, &position)) != NULL;) {
         if ((told & TELLS_NAMES) != 0)
             reply_add(items, name_reply(call, item));
         if ((told & TELLS_TEXTS) != 0)

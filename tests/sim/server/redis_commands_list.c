@@ -70,10 +70,10 @@ struct reply *command_rpop(struct command_call *call)
     return list_pop(call, true);
 }
 
-/* --- places ------------------------------------------------------------------------------------------------------- */
+/* --- positions ---------------------------------------------------------------------------------------------------- */
 
 /* SIZE_MAX when there is none. */
-static size_t list_place(const struct command_call *call, long long index)
+static size_t list_position(const struct command_call *call, long long index)
 {
     long long count = (long long)list_count(call);
     index = index < 0 ? index + count : index;
@@ -87,8 +87,8 @@ struct reply *command_lindex(struct command_call *call)
         return reply_nil(call->replies);
     if (!call_integer(call, 2, &index))
         return reply_not_integer(call);
-    size_t place = list_place(call, index);
-    return place == SIZE_MAX ? reply_nil(call->replies) : entry_reply(call, place);
+    size_t position = list_position(call, index);
+    return position == SIZE_MAX ? reply_nil(call->replies) : entry_reply(call, position);
 }
 
 struct reply *command_lrange(struct command_call *call)
@@ -99,7 +99,7 @@ struct reply *command_lrange(struct command_call *call)
         return reply_not_integer(call);
     if (call_is_other(call, VALUE_LIST))
         return reply_wrong_type(call);
-    range_of_places(from, to, list_count(call), &first, &length);
+    range_of_positions(from, to, list_count(call), &first, &length);
     struct reply *items = reply_array(call->replies, length);
     for (size_t i = 0; i < length; i++)
         reply_add(items, entry_reply(call, first + i));
@@ -115,7 +115,7 @@ struct reply *command_ltrim(struct command_call *call)
     if (call_is_other(call, VALUE_LIST))
         return reply_wrong_type(call);
     if (call->value != NULL) {
-        range_of_places(from, to, list_count(call), &first, &length);
+        range_of_positions(from, to, list_count(call), &first, &length);
         first = length == 0 ? list_count(call) : first;
         while (list_count(call) > first + length)
             value_remove_entry(call->value, list_count(call) - 1);
@@ -139,9 +139,9 @@ struct reply *command_lrem(struct command_call *call)
     long long gone = 0;
     size_t count = list_count(call);
     for (size_t seen = 0, i = most < 0 ? count : 0; seen < count && (unsigned long long)gone < wanted; seen++) {
-        size_t place = most < 0 ? --i : i;
-        if (text_is(value_entry(call->value, place), call->arguments[3])) {
-            value_remove_entry(call->value, place);
+        size_t position = most < 0 ? --i : i;
+        if (text_is(value_entry(call->value, position), call->arguments[3])) {
+            value_remove_entry(call->value, position);
             gone++;
         } else if (most >= 0) {
             i++;
@@ -200,13 +200,13 @@ struct reply *command_lpos(struct command_call *call)
                                                      : (unsigned long long)options.count;
     struct reply *found = reply_array(call->replies, looked);
     for (size_t i = 0; i < looked && found->count < wanted; i++) {
-        size_t place = options.rank < 0 ? count - 1 - i : i;
-        if (!text_is(value_entry(call->value, place), call->arguments[2]))
+        size_t position = options.rank < 0 ? count - 1 - i : i;
+        if (!text_is(value_entry(call->value, position), call->arguments[2]))
             continue;
         if (skipped > 0)
             skipped--;
         else
-            reply_add(found, reply_integer(call->replies, (long long)place));
+            reply_add(found, reply_integer(call->replies, (long long)position));
     }
     if (options.count >= 0)
         return found;

@@ -133,7 +133,7 @@ struct reply *command_incrby(struct command_call *call)
     return call_integer(call, 2, &step) ? count_by(call, step) : reply_not_integer(call);
 }
 
-/* --- fields of bits: numbers of 16 bits at a place, as our histograms are ----------------------------------------- */
+/* --- fields of bits: numbers of 16 bits at a position, as our histograms are ----------------------------------------- */
 
 enum { BITS_BYTES = 2, BITS_MOST = 65535 };
 
@@ -143,11 +143,11 @@ struct bit_step {
     long long added;
 };
 
-static bool bit_place_read(struct text place, size_t *at)
+static bool bit_position_read(struct text position, size_t *at)
 {
     long long number = 0;
-    bool is_right = place.length > 1 && place.bytes[0] == '#' &&
-                    text_integer((struct text){place.bytes + 1, place.length - 1}, &number) && number >= 0 &&
+    bool is_right = position.length > 1 && position.bytes[0] == '#' &&
+                    text_integer((struct text){position.bytes + 1, position.length - 1}, &number) && number >= 0 &&
                     number < BYTES_MOST / BITS_BYTES;
     *at = is_right ? (size_t)number * BITS_BYTES : 0;
     return is_right;
@@ -198,7 +198,7 @@ static struct reply *bit_step_read(struct command_call *call, size_t *at, struct
     if (strcmp(call->arguments[from + 1].bytes, "u16") != 0)
         return reply_error(call->replies, "ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is "
                                           "not supported but i64 is.");
-    if (!bit_place_read(call->arguments[from + 2], &step->at))
+    if (!bit_position_read(call->arguments[from + 2], &step->at))
         return reply_error(call->replies, "ERR bit offset is not an integer or out of range");
     return !step->gets && !call_integer(call, from + 3, &step->added) ? reply_not_integer(call) : NULL;
 }

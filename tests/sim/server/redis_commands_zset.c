@@ -155,7 +155,7 @@ static bool range_of_ranks(const struct command_call *call, struct range *range)
     size_t count = call_is_other(call, VALUE_ZSET) ? 0 : zset_count(call);
     if (!call_integer(call, 2, &from) || !call_integer(call, 3, &to))
         return false;
-    range_of_places(from, to, count, &range->first, &range->count);
+    range_of_positions(from, to, count, &range->first, &range->count);
     return true;
 }
 

@@ -88,7 +88,7 @@ static struct reply *reply_from_table(lua_State *lua, struct replies *replies, i
         }
         lua_pop(lua, 1);
     }
-    /* The length that Lua tells may be any place before a nil. */
+    /* The length that Lua tells may be any number before a nil. */
     size_t count = 0;
     for (bool ends = false; !ends; count += !ends) {
         lua_rawgeti(lua, index, (int)count + 1);
@@ -196,7 +196,7 @@ static int error_handle(lua_State *lua)
     }
     if (is_known) {
         lua_pushfstring(lua, "%s:%d", where.source, where.currentline);
-        lua_setfield(lua, 1, "place");
+        lua_setfield(lua, 1, "where");
     }
     lua_settop(lua, 1);
     return 1;
@@ -208,12 +208,12 @@ static struct reply *error_tell(lua_State *lua, const struct script *script, str
     if (lua_type(lua, at) != LUA_TTABLE)
         return reply_error(replies, lua_isstring(lua, at) ? lua_tostring(lua, at) : "ERR execution failure");
     lua_getfield(lua, at, "err");
-    lua_getfield(lua, at, "place");
-    const char *text = lua_tostring(lua, -2), *place = lua_tostring(lua, -1);
+    lua_getfield(lua, at, "where");
+    const char *text = lua_tostring(lua, -2), *where = lua_tostring(lua, -1);
     text = text != NULL ? text : "ERR unknown error";
-    if (place == NULL)
+    if (where == NULL)
         return reply_error(replies, text);
-    return reply_error(replies, replies_format(replies, "%s script: %s, on %s.", text, script->sha1, place).bytes);
+    return reply_error(replies, replies_format(replies, "%s script: %s, on %s.", text, script->sha1, where).bytes);
 }
 
 /* As of Lua, but what a command has raised is its text. */
@@ -322,8 +322,8 @@ const struct script *script_find(const struct script_host *host, const char sha1
 /* The text tells sooner than its digest. */
 static const struct script *script_of_source(const struct script_host *host, struct text source)
 {
-    size_t place = 0;
-    for (struct item *item; (item = table_next(&host->scripts, &place)) != NULL;) {
+    size_t position = 0;
+    for (struct item *item; (item = table_next(&host->scripts, &position)) != NULL;) {
         const struct script *script = (const struct script *)(const void *)item->text;
         if (text_is((struct text){script->source, script->length}, source))
             return script;

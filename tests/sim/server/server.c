@@ -294,7 +294,7 @@ static void command_observe(struct server *server, struct server_connection *con
 }
 
 struct reply *server_call(struct server *server, struct server_connection *connection, const struct command *command,
-                          const struct text *arguments, size_t count, enum call_place place)
+                          const struct text *arguments, size_t count, enum call_kind kind)
 {
     struct command_call call = {.space = &server->space,
                                 .replies = &server->replies,
@@ -303,20 +303,20 @@ struct reply *server_call(struct server *server, struct server_connection *conne
                                 .command = command,
                                 .arguments = arguments,
                                 .count = count,
-                                .never_blocks = place != CALL_ALONE};
-    if (place != CALL_SERVED) /* it was counted when it began to wait */
-        server->counts[command_place(command)]++;
+                                .never_blocks = kind != CALL_ALONE};
+    if (kind != CALL_SERVED) /* it was counted when it began to wait */
+        server->counts[command_number(command)]++;
     struct reply *reply = command_execute(&call);
     bool is_whole = (command->flags & COMMAND_RUNS_SCRIPT) == 0 && command->execute != command_exec;
     if (call.changes > 0 && is_whole)
         journal_note(server, arguments, count);
-    if (place != CALL_IN_SCRIPT)
+    if (kind != CALL_IN_SCRIPT)
         command_observe(server, connection, command, arguments, count, reply);
     return reply;
 }
 
 struct reply *server_process(struct server *server, struct server_connection *connection, const struct text *arguments,
-                             size_t count, enum call_place place)
+                             size_t count, enum call_kind kind)
 {
     const struct command *command = redis_command_find(arguments[0]);
     server->commands++;
@@ -335,7 +335,7 @@ struct reply *server_process(struct server *server, struct server_connection *co
     }
     if (connection->is_queueing && (command->flags & COMMAND_AT_ONCE) == 0)
         return transaction_queue(connection, command, arguments, count);
-    return server_call(server, connection, command, arguments, count, place);
+    return server_call(server, connection, command, arguments, count, kind);
 }
 
 static void connection_execute(struct server_connection *connection, const struct text *arguments, size_t count)

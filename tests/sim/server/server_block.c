@@ -113,14 +113,14 @@ static void connection_serve(struct server *server, struct server_connection *co
 {
     struct record record;
     struct text *arguments = record_unpack(connection->blocked_for.bytes, &server->replies, &record);
-    size_t place = 1, places = moves(connection) ? 1 : record.count - 2, count = record.count;
-    while (place <= places && !text_is(arguments[place], key))
-        place++;
-    if (place > places)
+    size_t at = 1, last = moves(connection) ? 1 : record.count - 2, count = record.count;
+    while (at <= last && !text_is(arguments[at], key))
+        at++;
+    if (at > last)
         return;
     bool runs_again = server->version >= 702;
     if (!runs_again && !moves(connection)) {
-        arguments[1] = arguments[place];
+        arguments[1] = arguments[at];
         arguments[2] = arguments[record.count - 1];
         count = 3;
     }
@@ -136,9 +136,9 @@ void blocked_serve(struct server *server)
 {
     while (server->ready.count > 0) {
         struct table ready = server->ready;
-        size_t place = 0;
-        server->ready = (struct table){.places = NULL};
-        for (struct item *key; (key = table_next(&ready, &place)) != NULL;)
+        size_t position = 0;
+        server->ready = (struct table){.items = NULL};
+        for (struct item *key; (key = table_next(&ready, &position)) != NULL;)
             for (struct list *link = server->blocked.next, *next;
                  link != &server->blocked && is_list(server, item_name(key)); link = next) {
                 next = link->next;

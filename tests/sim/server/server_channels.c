@@ -50,7 +50,7 @@ static void channel_leave(struct server_connection *connection, struct item *cha
 struct reply *command_unsubscribe(struct command_call *call)
 {
     struct table *channels = &call->connection->channels;
-    size_t place = 0, most = call->count > 1 ? call->count : channels->count + 1;
+    size_t position = 0, most = call->count > 1 ? call->count : channels->count + 1;
     struct reply *several = reply_several(call->replies, most);
     for (size_t i = 1; i < call->count; i++) {
         struct item *item = table_find(channels, call->arguments[i]);
@@ -58,7 +58,7 @@ struct reply *command_unsubscribe(struct command_call *call)
             channel_leave(call->connection, item);
         reply_add(several, change_tell(call, "unsubscribe", &call->arguments[i]));
     }
-    for (struct item *item; call->count == 1 && (item = table_next(channels, &place)) != NULL;) {
+    for (struct item *item; call->count == 1 && (item = table_next(channels, &position)) != NULL;) {
         struct text channel = replies_text(call->replies, item_name(item));
         channel_leave(call->connection, item);
         reply_add(several, change_tell(call, "unsubscribe", &channel));
@@ -70,8 +70,8 @@ struct reply *command_unsubscribe(struct command_call *call)
 
 void channels_forget(struct server_connection *connection)
 {
-    size_t place = 0;
-    for (struct item *item; (item = table_next(&connection->channels, &place)) != NULL;)
+    size_t position = 0;
+    for (struct item *item; (item = table_next(&connection->channels, &position)) != NULL;)
         listener_count(connection->server, item_name(item), -1);
     table_clear(&connection->channels);
 }
@@ -97,9 +97,9 @@ struct reply *command_publish(struct command_call *call)
 
 static struct reply *channels_tell(struct command_call *call)
 {
-    size_t place = 0;
+    size_t position = 0;
     struct reply *channels = reply_array(call->replies, call->server->channels.count);
-    for (struct item *item; (item = table_next(&call->server->channels, &place)) != NULL;)
+    for (struct item *item; (item = table_next(&call->server->channels, &position)) != NULL;)
         if (call->count < 3 || pattern_matches(call->arguments[2], item_name(item)))
             reply_add(channels, reply_bulk(call->replies, item_name(item)));
     return channels;

@@ -212,9 +212,9 @@ static void cluster_tell(struct server *server, struct buffer *out)
 
 static void keyspace_tell(struct server *server, struct buffer *out)
 {
-    size_t place = 0, expires = 0;
+    size_t position = 0, expires = 0;
     keyspace_sweep(&server->space);
-    for (struct item *key; (key = table_next(&server->space.keys, &place)) != NULL;)
+    for (struct item *key; (key = table_next(&server->space.keys, &position)) != NULL;)
         expires += key->value->expires_ms != 0;
     if (server->space.keys.count > 0)
         buffer_format(out, "db0:keys=%zu,expires=%zu,avg_ttl=0\r\n", server->space.keys.count, expires);

@@ -68,7 +68,7 @@ struct server {
     struct list dead;    /* to be freed at the end of the call */
     size_t connection_count;
     unsigned long long last_id, commands, evicted;
-    unsigned long long counts[COMMAND_KINDS]; /* by place in the table of commands */
+    unsigned long long counts[COMMAND_KINDS]; /* by number in the table of commands */
 
     struct list blocked; /* the longest first */
     struct table ready;  /* keys that were pushed to while somebody waits */
@@ -125,13 +125,13 @@ struct server_connection {
 };
 
 /* --- server.c ----------------------------------------------------------------------------------------------------- */
-enum call_place { CALL_ALONE, CALL_IN_TRANSACTION, CALL_IN_SCRIPT, CALL_SERVED };
+enum call_kind { CALL_ALONE, CALL_IN_TRANSACTION, CALL_IN_SCRIPT, CALL_SERVED };
 /* Runs it, and records what it changed. */
 struct reply *server_call(struct server *server, struct server_connection *connection, const struct command *command,
-                          const struct text *arguments, size_t count, enum call_place place);
+                          const struct text *arguments, size_t count, enum call_kind kind);
 /* Looks whether it may run, and runs it. NULL = nothing to answer yet. */
 struct reply *server_process(struct server *server, struct server_connection *connection, const struct text *arguments,
-                             size_t count, enum call_place place);
+                             size_t count, enum call_kind kind);
 /* Sends their output to all clients. */
 void server_settle(struct server *server);
 void connection_write(struct server_connection *connection, const struct reply *reply);

@@ -27,24 +27,24 @@ static uint64_t hash_of(struct text text)
 void table_clear(struct table *table)
 {
     for (size_t i = 0; i < table->used; i++) {
-        if (table->places[i] == NULL)
+        if (table->items[i] == NULL)
             continue;
-        free(table->places[i]->text);
-        free(table->places[i]);
+        free(table->items[i]->text);
+        free(table->items[i]);
     }
-    free(table->places);
+    free(table->items);
     free(table->index);
     *table = (struct table){.next_order = table->next_order};
 }
 
 /* --- the index: open addressing, at most half full ---------------------------------------------------------------- */
 
-static void index_put(struct table *table, size_t place)
+static void index_put(struct table *table, size_t position)
 {
-    size_t mask = table->index_room - 1, at = (size_t)table->places[place]->hash & mask;
+    size_t mask = table->index_room - 1, at = (size_t)table->items[position]->hash & mask;
     while (table->index[at] != 0)
         at = (at + 1) & mask;
-    table->index[at] = (uint32_t)place + 1;
+    table->index[at] = (uint32_t)position + 1;
 }
 
 static void index_build(struct table *table, size_t room)
@@ -53,14 +53,14 @@ static void index_build(struct table *table, size_t room)
     table->index_room = room;
     table->index = memory_zeroed(room, sizeof *table->index);
     for (size_t i = 0; i < table->used; i++)
-        if (table->places[i] != NULL)
+        if (table->items[i] != NULL)
             index_put(table, i);
 }
 
 static size_t index_find(const struct table *table, const struct item *item)
 {
     size_t mask = table->index_room - 1, at = (size_t)item->hash & mask;
-    while (table->places[table->index[at] - 1] != item)
+    while (table->items[table->index[at] - 1] != item)
         at = (at + 1) & mask;
     return at;
 }
@@ -70,7 +70,7 @@ static void index_take(struct table *table, size_t at)
 {
     size_t mask = table->index_room - 1;
     for (size_t next = (at + 1) & mask; table->index[next] != 0; next = (next + 1) & mask) {
-        size_t home = (size_t)table->places[table->index[next] - 1]->hash & mask;
+        size_t home = (size_t)table->items[table->index[next] - 1]->hash & mask;
         if (((next - home) & mask) < ((next - at) & mask))
             continue;
         table->index[at] = table->index[next];
@@ -93,13 +93,13 @@ struct item *table_find(const struct table *table, struct text name)
     uint64_t hash = hash_of(name);
     if (table->index == NULL) {
         for (size_t i = 0; i < table->used; i++)
-            if (table->places[i] != NULL && item_is(table->places[i], hash, name))
-                return table->places[i];
+            if (table->items[i] != NULL && item_is(table->items[i], hash, name))
+                return table->items[i];
         return NULL;
     }
     size_t mask = table->index_room - 1;
     for (size_t at = (size_t)hash & mask; table->index[at] != 0; at = (at + 1) & mask) {
-        struct item *item = table->places[table->index[at] - 1];
+        struct item *item = table->items[table->index[at] - 1];
         if (item_is(item, hash, name))
             return item;
     }
@@ -110,8 +110,8 @@ static void holes_close(struct table *table)
 {
     size_t used = 0;
     for (size_t i = 0; i < table->used; i++)
-        if (table->places[i] != NULL)
-            table->places[used++] = table->places[i];
+        if (table->items[i] != NULL)
+            table->items[used++] = table->items[i];
     table->used = used;
     if (table->index != NULL)
         index_build(table, table->index_room);
@@ -126,7 +126,7 @@ static void room_make(struct table *table)
         return;
     }
     table->room = table->room * 2 + 4;
-    table->places = memory_resize(table->places, table->room, sizeof(struct item *));
+    table->items = memory_resize(table->items, table->room, sizeof(struct item *));
 }
 
 struct item *table_add(struct table *table, struct text name)
@@ -138,7 +138,7 @@ struct item *table_add(struct table *table, struct text name)
     if (name.length > 0)
         memcpy(item->name, name.bytes, name.length);
     room_make(table);
-    table->places[table->used++] = item;
+    table->items[table->used++] = item;
     table->count++;
     if (table->index != NULL && 2 * table->count <= table->index_room)
         index_put(table, table->used - 1);
@@ -147,14 +147,14 @@ struct item *table_add(struct table *table, struct text name)
     return item;
 }
 
-size_t table_place_of_order(const struct table *table, uint64_t order)
+size_t table_position_of_order(const struct table *table, uint64_t order)
 {
     size_t low = 0, high = table->used;
     while (low < high) {
         size_t middle = low + (high - low) / 2, probe = middle;
-        while (probe < high && table->places[probe] == NULL)
+        while (probe < high && table->items[probe] == NULL)
             probe++;
-        if (probe < high && table->places[probe]->order < order)
+        if (probe < high && table->items[probe]->order < order)
             low = probe + 1;
         else
             high = middle;
@@ -164,27 +164,27 @@ size_t table_place_of_order(const struct table *table, uint64_t order)
 
 void table_remove(struct table *table, struct item *item)
 {
-    size_t place = 0;
+    size_t position = 0;
     if (table->index != NULL) {
         size_t at = index_find(table, item);
-        place = table->index[at] - 1;
+        position = table->index[at] - 1;
         index_take(table, at);
     } else {
-        while (table->places[place] != item)
-            place++;
+        while (table->items[position] != item)
+            position++;
     }
-    table->places[place] = NULL;
+    table->items[position] = NULL;
     table->count--;
-    while (table->used > 0 && table->places[table->used - 1] == NULL)
+    while (table->used > 0 && table->items[table->used - 1] == NULL)
         table->used--;
     free(item->text);
     free(item);
 }
 
-struct item *table_next(const struct table *table, size_t *place)
+struct item *table_next(const struct table *table, size_t *position)
 {
-    while (*place < table->used) {
-        struct item *item = table->places[(*place)++];
+    while (*position < table->used) {
+        struct item *item = table->items[(*position)++];
         if (item != NULL)
             return item;
     }
@@ -195,11 +195,11 @@ struct item *table_any(const struct table *table, uint64_t random)
 {
     if (table->count == 0)
         return NULL;
-    size_t place = (size_t)(random % table->used);
-    struct item *item = table_next(table, &place);
+    size_t position = (size_t)(random % table->used);
+    struct item *item = table_next(table, &position);
     if (item == NULL) {
-        place = 0;
-        item = table_next(table, &place);
+        position = 0;
+        item = table_next(table, &position);
     }
     return item;
 }

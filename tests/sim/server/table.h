@@ -1,5 +1,5 @@
 /* A hash table that keeps the order in which its items came: the keys of a server, the fields of a hash, the members of
- * a set. An item has a place among all that came; a removed one leaves a hole, which is closed now and then. */
+ * a set. An item has a position among all that came; a removed one leaves a hole, which is closed now and then. */
 #ifndef SIM_TABLE_H
 #define SIM_TABLE_H
 
@@ -27,10 +27,10 @@ struct item {
 };
 
 struct table {
-    struct item **places;
-    size_t used, room; /* places, with the holes */
+    struct item **items;
+    size_t used, room; /* positions, with the holes */
     size_t count;
-    uint32_t *index; /* place + 1 by hash; none while there are few */
+    uint32_t *index; /* position + 1 by hash; none while there are few */
     size_t index_room;
     uint64_t next_order;
 };
@@ -62,11 +62,11 @@ struct item *table_find(const struct table *table, struct text name);
 /* One that is not there yet. */
 struct item *table_add(struct table *table, struct text name);
 void table_remove(struct table *table, struct item *item);
-/* Each item in order: `place` begins with 0. NULL at the end. Removing what was told is allowed on the way, adding is
+/* Each item in order: `position` begins with 0. NULL at the end. Removing what was told is allowed on the way, adding is
  * not. */
-struct item *table_next(const struct table *table, size_t *place);
+struct item *table_next(const struct table *table, size_t *position);
 /* Where items begin whose order is at least that. */
-size_t table_place_of_order(const struct table *table, uint64_t order);
+size_t table_position_of_order(const struct table *table, uint64_t order);
 /* Any of them, drawn by a random number. */
 struct item *table_any(const struct table *table, uint64_t random);
 

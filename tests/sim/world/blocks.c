@@ -17,7 +17,7 @@ struct note {
 };
 
 /* The last bytes of what the block has room for, which need not be aligned. */
-static char *note_place(void *block)
+static char *note_at(void *block)
 {
     size_t room = block != NULL ? malloc_usable_size(block) : 0;
     return room >= sizeof(struct note) ? (char *)block + ((room - sizeof(struct note)) & ~(size_t)15) : NULL;
@@ -25,13 +25,13 @@ static char *note_place(void *block)
 
 static struct note *note_of(void *block)
 {
-    struct note *note = (struct note *)(void *)note_place(block);
+    struct note *note = (struct note *)(void *)note_at(block);
     return note != NULL && note->signature == SIGNATURE ? note : NULL;
 }
 
 static void *noted(void *block, size_t size)
 {
-    struct note *note = (struct note *)(void *)note_place(block);
+    struct note *note = (struct note *)(void *)note_at(block);
     if (note == NULL)
         return block;
     struct process *process = process_current();

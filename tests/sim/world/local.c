@@ -234,7 +234,7 @@ WRAPPED(ssize_t, sendmsg, int fd, const struct msghdr *message, int flags);
 WRAPPED(int, fcntl, int fd, int command, ...);
 int __wrap_fcntl64(int fd, int command, ...);
 
-static int place_take(struct local *local)
+static int number_take(struct local *local)
 {
     int i = 0;
     while (i < LOCALS_MAX && table[i].local != NULL)
@@ -250,7 +250,7 @@ static void pair_make(int ends[2], bool is_packet)
     struct local *pair[2] = {local_make(is_packet), local_make(is_packet)};
     for (unsigned i = 0; i < 2; i++) {
         pair[i]->other = pair[1 - i];
-        ends[i] = place_take(pair[i]);
+        ends[i] = number_take(pair[i]);
     }
 }
 
@@ -298,7 +298,7 @@ int __wrap_fcntl(int fd, int command, ...)
     va_end(values);
     if (!local_is(fd))
         return __real_fcntl(fd, command, value);
-    return command == F_DUPFD_CLOEXEC || command == F_DUPFD ? place_take(local_take(fd)) : 0;
+    return command == F_DUPFD_CLOEXEC || command == F_DUPFD ? number_take(local_take(fd)) : 0;
 }
 
 int __wrap_fcntl64(int fd, int command, ...)

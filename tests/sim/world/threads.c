@@ -41,7 +41,7 @@ struct thread {
     struct process *process;
     struct world_event event;
     ucontext_t first; /* where it begins */
-    jmp_buf place;    /* where it goes on: unlike swapcontext a jump costs no system call */
+    jmp_buf point;    /* where it goes on: unlike swapcontext a jump costs no system call */
     char *stack;
     void *fake_stack; /* of the sanitizer */
     void (*main)(void *argument);
@@ -118,7 +118,7 @@ static void switch_end(void *fake_stack, const void **stack, size_t *size)
 static void switch_out(struct thread *self)
 {
     switch_begin(self->has_ended ? NULL : &self->fake_stack, fibers.stack, fibers.stack_size);
-    if (self->has_ended || _setjmp(self->place) == 0)
+    if (self->has_ended || _setjmp(self->point) == 0)
         _longjmp(fibers.outside, 1);
     switch_end(self->fake_stack, &fibers.stack, &fibers.stack_size);
 }
@@ -140,7 +140,7 @@ static void jump_in(void)
     if (_setjmp(fibers.outside) != 0)
         return; /* it is back */
     if (fibers.current->has_begun)
-        _longjmp(fibers.current->place, 1);
+        _longjmp(fibers.current->point, 1);
     fibers.current->has_begun = true;
     setcontext(&fibers.current->first);
 }

@@ -1,6 +1,6 @@
 /* Where tasks are, by what the queue node holds; looked at behind everything that it executes.
  *
- *   place     a task is in one place: its queue, a claim, a bell, schedule, retry or dead; or it has ended, and for a
+ *   state     a task is in one state: its queue, a claim, a bell, schedule, retry or dead; or it has ended, and for a
  *             reason; a follow-up is there when what it follows from has ended as done
  *   paused    nothing is claimed from a paused queue
  *   quiet     nor by a worker that is quiet, but by calls under way, one for each slot; no such task begins there
@@ -36,7 +36,7 @@ enum { SHELVES_MAX = 96, CLOCKS_MS = 1500 /* between two clocks, at most */, ID_
 struct shelf {
     const struct value *value; /* NULL = gone */
     uint64_t version;
-    enum fleet_place place;
+    enum fleet_state state;
     pid_t claimer;
     unsigned *numbers;
     size_t count, room;
@@ -50,7 +50,7 @@ static uint64_t looked_version;
 
 static struct found {
     unsigned copies;
-    enum fleet_place place;
+    enum fleet_state state;
     pid_t claimer;
     char claim[17];
     long retry_count;
@@ -67,7 +67,7 @@ static bool begins_with(struct text name, const char *word)
     return name.length >= strlen(word) && memcmp(name.bytes, word, strlen(word)) == 0;
 }
 
-static enum fleet_place place_of(struct text name)
+static enum fleet_state state_of(struct text name)
 {
     return begins_with(name, "queue:")          ? IN_QUEUE
            : begins_with(name, "hf:2:process:") ? IN_CLAIM
@@ -116,14 +116,14 @@ static void task_note(struct shelf *shelf, struct text text, double due)
         return;
     struct found *task = touch((unsigned)number);
     task->copies++;
-    task->place = shelf->place;
+    task->state = shelf->state;
     task->claimer = shelf->claimer;
     task->due = due;
-    task->retry_count = shelf->place == IN_RETRY ? (long)number_behind(text, "\"retry_count\":", ULONG_MAX) : -1;
+    task->retry_count = shelf->state == IN_RETRY ? (long)number_behind(text, "\"retry_count\":", ULONG_MAX) : -1;
     task->blamed[0] = '\0';
-    if (shelf->place == IN_RETRY || shelf->place == IN_DEAD)
+    if (shelf->state == IN_RETRY || shelf->state == IN_DEAD)
         word_behind(text, "\"error_class\":\"", task->blamed, sizeof task->blamed);
-    memcpy(task->claim, shelf->place == IN_CLAIM ? text.bytes : "", shelf->place == IN_CLAIM ? 16 : 1);
+    memcpy(task->claim, shelf->state == IN_CLAIM ? text.bytes : "", shelf->state == IN_CLAIM ? 16 : 1);
     if (shelf->count == shelf->room) {
         shelf->room = shelf->room * 2 + 8;
         shelf->numbers = memory_resize(shelf->numbers, shelf->room, sizeof *shelf->numbers);
@@ -140,13 +140,13 @@ static pid_t pid_of(const char *identity)
     return nonce == NULL ? 0 : (pid_t)strtol(nonce, NULL, 10);
 }
 
-static void shelf_read(struct shelf *shelf, enum fleet_place place)
+static void shelf_read(struct shelf *shelf, enum fleet_state state)
 {
     const struct value *value = shelf->value;
     const struct item *item;
     shelf_forget(shelf);
-    shelf->place = place;
-    shelf->claimer = place == IN_CLAIM ? pid_of(value->key->name) : 0;
+    shelf->state = state;
+    shelf->claimer = state == IN_CLAIM ? pid_of(value->key->name) : 0;
     shelf->version = value->version;
     for (size_t i = 0; value->type == VALUE_LIST && i < value_count(value); i++)
         task_note(shelf, value_entry(value, i), 0);
@@ -169,7 +169,7 @@ static struct shelf *shelf_of(const struct value *value)
     if (empty == NULL && shelf_count < SHELVES_MAX)
         empty = &shelves[shelf_count++];
     if (empty == NULL)
-        play_violated("places", "too many keys hold tasks");
+        play_violated("states", "too many keys hold tasks");
     else
         *empty = (struct shelf){.value = value, .numbers = empty->numbers, .room = empty->room};
     return empty;
@@ -184,13 +184,13 @@ static void shelves_read(void)
     for (unsigned i = 0; i < shelf_count; i++)
         shelves[i].was_seen = false;
     for (size_t at = 0; (key = table_next(&space->keys, &at)) != NULL;) {
-        enum fleet_place place = place_of(item_name(key));
-        struct shelf *shelf = place == NOWHERE ? NULL : shelf_of(key->value);
+        enum fleet_state state = state_of(item_name(key));
+        struct shelf *shelf = state == NOWHERE ? NULL : shelf_of(key->value);
         if (shelf == NULL)
             continue;
         shelf->was_seen = true;
         if (shelf->version != key->value->version)
-            shelf_read(shelf, place);
+            shelf_read(shelf, state);
     }
     for (unsigned i = 0; i < shelf_count; i++)
         if (!shelves[i].was_seen && shelves[i].value != NULL) {
@@ -219,31 +219,31 @@ static bool may_expire(const struct fleet_task *task)
     return task->expires_ms > 0 && (task->begun > 0 || seen_ms + CLOCKS_MS > task->in_ms + task->expires_ms);
 }
 
-/* It has no place any more. */
+/* It is nowhere any more. */
 static void task_ended(struct fleet_task *task, const struct server_event *event)
 {
     bool may_unrun = task->kind == CLASS_ONCE || task->kind == CLASS_CACHE || may_expire(task);
     bool has_failed = task->kind == CLASS_GONE && task->begun + task->failures > 0;
     task->is_over = true;
     if (task->ended == 0 && !task->is_unwanted && !may_unrun && !has_failed)
-        play_violated("place", "%s is nowhere after %s, and has not ended", task->jid, by(event));
+        play_violated("state", "%s is nowhere after %s, and has not ended", task->jid, by(event));
     const struct fleet_task *child = &fleet.tasks[task->child];
     bool is_done = task->child > 0 && task->ended > 0 && !task->is_unwanted && task->expires_ms == 0;
     if (is_done && found[task->child].copies == 0 && !child->is_over)
-        play_violated("place", "%s has ended after %s, and %s, which follows, is not there", task->jid, by(event),
+        play_violated("state", "%s has ended after %s, and %s, which follows, is not there", task->jid, by(event),
                       child->jid);
 }
 
 static bool is_waiting(const struct fleet_task *task)
 {
-    return task->place != NOWHERE && task->place != IN_DEAD;
+    return task->state != NOWHERE && task->state != IN_DEAD;
 }
 
 static void task_appeared(struct fleet_task *task, const struct server_event *event)
 {
-    bool may_return = task->kind == CLASS_ONCE && (task->place == IN_DEAD || task->begun > 0); /* as its run ended */
+    bool may_return = task->kind == CLASS_ONCE && (task->state == IN_DEAD || task->begun > 0); /* as its run ended */
     if (task->is_over && !task->is_lost && !task->is_unwanted && !may_return)
-        play_violated("place", "%s is there again after its end, by %s", task->jid, by(event));
+        play_violated("state", "%s is there again after its end, by %s", task->jid, by(event));
     if (fleet_push_denies(task) && !task->was_forgotten)
         play_violated("pushed", "%s appears, and its producer was told %s", task->jid,
                       hf_push_answer_name(task->pushed));
@@ -326,7 +326,7 @@ static bool is_abandoned(const struct fleet_task *task, const struct server_even
            worker->ending_ns + FLEET_TICK_NS >= fleet.stop_timeout_ms * NS_PER_MS;
 }
 
-static void task_moved(struct fleet_task *task, enum fleet_place from, const struct server_event *event)
+static void task_moved(struct fleet_task *task, enum fleet_state from, const struct server_event *event)
 {
     task->since = world_time();
     task->is_orphan = false;
@@ -335,38 +335,38 @@ static void task_moved(struct fleet_task *task, enum fleet_place from, const str
     bool is_rescued = from == IN_CLAIM && is_by(event, "operate_move") && !lives(task->claimer_before);
     if (is_rescued || (from == IN_CLAIM && is_abandoned(task, event)))
         fleet_judge_excuse(task); /* as a recovery does */
-    if (!task->was_seen && task->place != NOWHERE)
+    if (!task->was_seen && task->state != NOWHERE)
         task->seen_at = world_time();
-    task->was_seen |= task->place != NOWHERE;
-    task->is_successor = task->place == IN_CLAIM && (is_by(event, "claim_successor") || task->is_successor);
-    world_tell("%s: place %d -> %d by %s", task->jid, (int)from, (int)task->place, by(event));
+    task->was_seen |= task->state != NOWHERE;
+    task->is_successor = task->state == IN_CLAIM && (is_by(event, "claim_successor") || task->is_successor);
+    world_tell("%s: state %d -> %d by %s", task->jid, (int)from, (int)task->state, by(event));
     if (task->copies > 1)
-        play_violated("place", "%s is in %u places after %s", task->jid, task->copies, by(event));
-    if (task->place == NOWHERE)
+        play_violated("state", "%s is in %u states after %s", task->jid, task->copies, by(event));
+    if (task->state == NOWHERE)
         task_ended(task, event);
     else if (from == NOWHERE)
         task_appeared(task, event);
-    bool is_claimed = task->place == IN_CLAIM && (is_by(event, "claim") || is_by(event, "claim_successor"));
+    bool is_claimed = task->state == IN_CLAIM && (is_by(event, "claim") || is_by(event, "claim_successor"));
     if (is_claimed && fleet_queue_is_paused(task->queue))
         play_violated("paused", "%s is claimed by %s, and its queue is paused", task->jid, by(event));
     if (is_claimed)
         quiet_check(task, fleet_worker_of(task->claimer));
-    if (task->place == IN_RETRY)
+    if (task->state == IN_RETRY)
         retries_check(task);
-    if (task->place == IN_DEAD)
+    if (task->state == IN_DEAD)
         grave_check(task);
     fleet_blame_moved(task, from, by(event));
-    fleet_line_moved(task, from, event);
+    fleet_waiter_moved(task, from, event);
 }
 
 /* The node lost it, so others may do again what was done. */
-static void task_fell_back(struct fleet_task *task, enum fleet_place from)
+static void task_fell_back(struct fleet_task *task, enum fleet_state from)
 {
     play_count("excused: the queue node forgot", 1);
-    world_tell("%s: place %d -> %d, forgotten", task->jid, (int)from, (int)task->place);
+    world_tell("%s: state %d -> %d, forgotten", task->jid, (int)from, (int)task->state);
     fleet_judge_excuse(task);
     task->was_forgotten = true;
-    task->is_lost = task->place == NOWHERE;
+    task->is_lost = task->state == NOWHERE;
     task->is_over = task->is_lost;
     task->is_unordered = true;
     task->is_parked = task->is_on_its_way = false;
@@ -379,17 +379,17 @@ static void task_fell_back(struct fleet_task *task, enum fleet_place from)
 
 static bool is_moved(const struct fleet_task *task, const struct found *now)
 {
-    enum fleet_place place = now->copies == 0 ? NOWHERE : now->place;
-    return task->copies != now->copies || task->place != place || task->retry_count != now->retry_count ||
-           (place == IN_CLAIM && (task->claimer != now->claimer || memcmp(task->claim, now->claim, 16) != 0));
+    enum fleet_state state = now->copies == 0 ? NOWHERE : now->state;
+    return task->copies != now->copies || task->state != state || task->retry_count != now->retry_count ||
+           (state == IN_CLAIM && (task->claimer != now->claimer || memcmp(task->claim, now->claim, 16) != 0));
 }
 
-static void places_look(const struct server_event *event)
+static void states_look(const struct server_event *event)
 {
     const struct keyspace *space = server_keyspace(fleet.queue->server);
     if (space == looked_at && space->versions == looked_version)
         return;
-    enum fleet_place from[FLEET_TASKS_MAX];
+    enum fleet_state from[FLEET_TASKS_MAX];
     unsigned moved[FLEET_TASKS_MAX], moved_count = 0;
     shelves_read();
     for (unsigned i = 0; i < touched_count; i++) {
@@ -401,12 +401,12 @@ static void places_look(const struct server_event *event)
         task->due = now->due;
         if (!is_moved(task, now) && !was_due_else)
             continue;
-        from[moved_count] = task->place;
+        from[moved_count] = task->state;
         moved[moved_count++] = touched[i];
         task->copies = now->copies;
-        task->place = now->copies == 0 ? NOWHERE : now->place;
+        task->state = now->copies == 0 ? NOWHERE : now->state;
         task->claimer_before = task->claimer;
-        if (task->place == IN_CLAIM)
+        if (task->state == IN_CLAIM)
             task->claimer = now->claimer;
         task->retry_count = now->retry_count;
         memcpy(task->blamed, now->blamed, sizeof task->blamed);
@@ -420,7 +420,7 @@ static void places_look(const struct server_event *event)
             task_moved(&fleet.tasks[moved[i]], from[i], event);
 }
 
-void fleet_places_rolled_back(void)
+void fleet_states_rolled_back(void)
 {
     fleet.was_rolled_back = true;
     for (unsigned i = 0; i < shelf_count; i++) {
@@ -428,7 +428,7 @@ void fleet_places_rolled_back(void)
         shelves[i].value = NULL;
     }
     looked_at = NULL;
-    places_look(NULL);
+    states_look(NULL);
     for (unsigned i = 0; i < fleet.task_count; i++)
         if (fleet.tasks[i].is_successor) /* the node may have lost its confirmation, and nothing shows that */
             fleet_judge_excuse(&fleet.tasks[i]);
@@ -446,13 +446,13 @@ static bool is_expected(struct text error)
     return false;
 }
 
-/* Whether the place of this slot has the id that the call leaves there. */
+/* Whether this slot has the id that the call leaves there. */
 static bool is_left(const struct server_event *event, struct text slot, struct text id)
 {
     const struct value *process = keyspace_find(server_keyspace(event->server), event->arguments[0]);
-    const struct item *place =
+    const struct item *claim =
         process == NULL || process->type != VALUE_HASH ? NULL : table_find(&process->table, slot);
-    return place != NULL && place->text_length >= id.length && memcmp(place->text, id.bytes, id.length) == 0;
+    return claim != NULL && claim->text_length >= id.length && memcmp(claim->text, id.bytes, id.length) == 0;
 }
 
 static bool is_move(const char *script)
@@ -504,11 +504,11 @@ static void executed(void *context, const struct server_event *event)
     }
     if (event->script != NULL && event->reply != NULL && is_refused(event))
         play_violated("refused", "%s is told that its claim is lost, and has moved it before", event->script);
-    places_look(event);
+    states_look(event);
     fleet_line_executed(event);
 }
 
-void fleet_places_watch(struct node *node)
+void fleet_states_watch(struct node *node)
 {
     server_observe(node->server, executed, NULL);
 }
@@ -517,7 +517,7 @@ void fleet_places_watch(struct node *node)
 
 static void recovery_check(struct fleet_task *task)
 {
-    if (task->place != IN_CLAIM || lives(task->claimer)) {
+    if (task->state != IN_CLAIM || lives(task->claimer)) {
         task->is_orphan = false;
         return;
     }
@@ -532,13 +532,13 @@ static void recovery_check(struct fleet_task *task)
                       (int)task->claimer, (double)ns / 1e9);
 }
 
-void fleet_places_tick(void)
+void fleet_states_tick(void)
 {
     for (unsigned i = 0; i < fleet.task_count; i++) {
         struct fleet_task *task = &fleet.tasks[i];
         bool is_there = task->pushed == HF_PUSH_QUEUED || task->pushed == HF_PUSH_SCHEDULED;
-        if (is_there && task->place == NOWHERE && !task->is_over && !task->was_forgotten)
-            play_violated("place", "%s was acknowledged, and is nowhere", task->jid);
+        if (is_there && task->state == NOWHERE && !task->is_over && !task->was_forgotten)
+            play_violated("state", "%s was acknowledged, and is nowhere", task->jid);
         recovery_check(task);
     }
 }
@@ -548,11 +548,11 @@ static bool is_lately(struct instant at)
     return at.ns != 0 && instant_before(world_time(), instant_after(at, SILENCE_NS));
 }
 
-void fleet_places_ended(const struct process *process)
+void fleet_states_ended(const struct process *process)
 {
     bool was_deaf = is_lately(fleet.vanished_at) || is_lately(fleet.queue->vanished_at);
     for (unsigned i = 0; i < fleet.task_count; i++)
-        if (fleet.tasks[i].place != IN_CLAIM || fleet.tasks[i].claimer != process->pid)
+        if (fleet.tasks[i].state != IN_CLAIM || fleet.tasks[i].claimer != process->pid)
             continue;
         else if (was_deaf) /* others recover what it has */
             play_count("excused: ended while it waited for a node that is gone", 1);
@@ -565,7 +565,7 @@ void fleet_places_ended(const struct process *process)
 /* It failed so often that its next retry is minutes away. */
 static bool is_far_away(const struct fleet_task *task)
 {
-    return task->place == IN_RETRY && task->retry_count >= 3 && task->due > (double)node_now_us(fleet.queue) / 1e6 + 30;
+    return task->state == IN_RETRY && task->retry_count >= 3 && task->due > (double)node_now_us(fleet.queue) / 1e6 + 30;
 }
 
 bool fleet_is_idle(void)
@@ -587,7 +587,7 @@ static bool waits_for_a_clock(const struct fleet_task *task)
     return false;
 }
 
-void fleet_places_end(void)
+void fleet_states_end(void)
 {
     for (unsigned i = 0; i < fleet.node_count; i++)
         node_tell(fleet.nodes[i], "hf:lock:group");
@@ -598,11 +598,11 @@ void fleet_places_end(void)
         else if (is_waiting(task) && waits_for_a_clock(task))
             play_count("excused: a clock that was wrong granted its lock", 1);
         else if (is_waiting(task))
-            play_violated("liveness", "%s has not ended long after the trouble: place %d, class %s", task->jid,
-                          (int)task->place, fleet_class_names[task->kind]);
+            play_violated("liveness", "%s has not ended long after the trouble: state %d, class %s", task->jid,
+                          (int)task->state, fleet_class_names[task->kind]);
         bool may_die = task->begun + task->failures > 0 || task->kind == CLASS_ONCE || task->is_unwanted ||
                        task->kind == CLASS_NOBODY || task->kind == CLASS_STRICT;
-        if (task->place == IN_DEAD && !may_die && !fleet.was_killed)
-            play_violated("place", "%s is dead, and never ran", task->jid);
+        if (task->state == IN_DEAD && !may_die && !fleet.was_killed)
+            play_violated("state", "%s is dead, and never ran", task->jid);
     }
 }

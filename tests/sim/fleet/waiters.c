@@ -1,6 +1,6 @@
 /* Who waits for a lock.
  *
- *   order  who leaves a waiting list by a wake or as a successor is the oldest: no task with an older place is parked,
+ *   order  who leaves a waiting list by a wake or as a successor is the oldest: no older waiter is parked,
  *          and none has been on its way for less than a minute, unless several may hold the resource
  *   wake   a seat of a resource is free, fewer than it has seats are awake, and those who wait for it sleep, for
  *          longer than a wake takes
@@ -40,7 +40,7 @@ static bool is_by(const struct server_event *event, const char *script)
     return event->script != NULL && strcmp(event->script, script) == 0;
 }
 
-/* A task that waits for one lock alone has one place in one list. Others have several places and change lists. */
+/* A task that waits for one lock alone is in one list. Others are in several and change lists. */
 static bool is_ordered(const struct fleet_task *task)
 {
     return task->rank > 0 && task->resource_count == 1 && task->kind != CLASS_SERIAL && !task->is_unordered &&
@@ -63,7 +63,7 @@ static bool is_named(const struct fleet_task *task, const struct server_event *e
            text_is(event->arguments[event->keys + argument], text_of(task->jid));
 }
 
-/* The task that has the lock or will have it: its successor is claimed behind it. Or the one that gives up its place in
+/* The task that has the lock or will have it: its successor is claimed behind it. Or the one that leaves the list in
  * the same call. */
 static bool is_holder(const struct fleet_task *task, const struct server_event *event)
 {
@@ -75,14 +75,14 @@ static void order_check(const struct fleet_task *task, const struct server_event
 {
     for (unsigned i = 0; i < fleet.task_count; i++) {
         const struct fleet_task *older = &fleet.tasks[i];
-        if (!is_ordered(older) || older->rank >= task->rank || strcmp(older->line, task->line) != 0)
+        if (!is_ordered(older) || older->rank >= task->rank || strcmp(older->list, task->list) != 0)
             continue;
-        bool still_waits = older->is_parked && older->place == IN_SCHEDULE; /* one call may take several */
+        bool still_waits = older->is_parked && older->state == IN_SCHEDULE; /* one call may take several */
         if (still_waits && !fleet_queue_is_paused(older->queue))
             play_violated("order", "%s takes %s before %s, which has waited longer", event->script, task->jid,
                           older->jid);
         bool is_out =
-            older->is_on_its_way && !older->is_orphan && (older->place == IN_QUEUE || older->place == IN_CLAIM);
+            older->is_on_its_way && !older->is_orphan && (older->state == IN_QUEUE || older->state == IN_CLAIM);
         if (is_out && fleet.limit == 1 && !was_paused && !is_holder(older, event) &&
             instant_since(older->woken_at, world_time()) < ON_ITS_WAY_NS)
             play_violated("order", "%s takes %s while %s, which has waited longer, is on its way", event->script,
@@ -90,13 +90,13 @@ static void order_check(const struct fleet_task *task, const struct server_event
     }
 }
 
-/* It keeps its place while it waits in the same list. */
-static void rank_give(struct fleet_task *task, struct text line)
+/* It keeps its position while it waits in the same list. */
+static void rank_give(struct fleet_task *task, struct text list)
 {
-    if (task->rank > 0 && text_is(line, text_of(task->line)))
+    if (task->rank > 0 && text_is(list, text_of(task->list)))
         return;
     task->rank = ++ranks;
-    snprintf(task->line, sizeof task->line, "%.*s", (int)line.length, line.bytes);
+    snprintf(task->list, sizeof task->list, "%.*s", (int)list.length, list.bytes);
 }
 
 /* It is taken from a process that stands still or is dead: nobody waits any more for the tasks there that had the lock
@@ -105,12 +105,12 @@ static void brought_back(struct fleet_task *task)
 {
     for (unsigned i = 0; i < fleet.task_count; i++) {
         struct fleet_task *other = &fleet.tasks[i];
-        if (other->claimer == task->claimer && (other->place == IN_CLAIM || other == task))
+        if (other->claimer == task->claimer && (other->state == IN_CLAIM || other == task))
             other->is_unordered = true;
     }
 }
 
-/* A holder gives up its place to its first successor, so it is not on its way any more. */
+/* A holder leaves the list to its first successor, so it is not on its way any more. */
 void fleet_line_executed(const struct server_event *event)
 {
     if (!is_by(event, "claim_successor") || event->count < event->keys + 7 ||
@@ -133,11 +133,11 @@ static void rest_check(struct fleet_task *task)
                       (long long)waited_s);
 }
 
-void fleet_line_moved(struct fleet_task *task, enum fleet_place from, const struct server_event *event)
+void fleet_waiter_moved(struct fleet_task *task, enum fleet_state from, const struct server_event *event)
 {
     bool was_parked = task->is_parked;
     was_paused = was_paused || is_any_paused();
-    task->is_parked = task->place == IN_SCHEDULE && is_by(event, "park");
+    task->is_parked = task->state == IN_SCHEDULE && is_by(event, "park");
     if (from == IN_SCHEDULE && was_parked) {
         task->is_on_its_way = true;
         task->woken_at = world_time();
@@ -151,8 +151,8 @@ void fleet_line_moved(struct fleet_task *task, enum fleet_place from, const stru
         if (task->due <= (double)node_now_us(fleet.queue) / 1e6)
             play_violated("sleep", "%s is parked, and due at once", task->jid);
         rank_give(task, event->arguments[event->keys + 3]);
-    } else if (task->place == IN_RETRY || task->place == IN_DEAD || task->place == NOWHERE ||
-               task->place == IN_SCHEDULE)
+    } else if (task->state == IN_RETRY || task->state == IN_DEAD || task->state == NOWHERE ||
+               task->state == IN_SCHEDULE)
         task->rank = 0;
     if (from == IN_CLAIM && (is_by(event, "give_back") || is_by(event, "leave") || is_by(event, "operate_move")))
         task->is_unordered = true;
@@ -174,7 +174,7 @@ static void successors_check(void)
 {
     for (unsigned i = 0; fleet.limit > 1 && fleet_is_quiet() && i < fleet.task_count; i++) {
         const struct fleet_task *task = &fleet.tasks[i];
-        if (task->successor_since.ns != 0 && task->place == IN_CLAIM && !task->is_orphan &&
+        if (task->successor_since.ns != 0 && task->state == IN_CLAIM && !task->is_orphan &&
             instant_since(task->successor_since, world_time()) > PATIENCE_NS)
             play_violated("stuck", "%s is the successor at one seat since %.3f s", task->jid,
                           (double)instant_since(task->successor_since, world_time()) / 1e9);
@@ -231,11 +231,11 @@ static bool all_sleep(unsigned resource)
     unsigned asleep = 0, awake = 0;
     for (unsigned i = 0; i < fleet.task_count; i++) {
         const struct fleet_task *task = &fleet.tasks[i];
-        if (!fleet_task_locks(task, resource) || task->place == NOWHERE || task->place == IN_DEAD)
+        if (!fleet_task_locks(task, resource) || task->state == NOWHERE || task->state == IN_DEAD)
             continue;
-        bool sleeps = task->place == IN_RETRY || task->place == IN_SCHEDULE;
+        bool sleeps = task->state == IN_RETRY || task->state == IN_SCHEDULE;
         awake += !sleeps;
-        bool wants_runner = strncmp(task->line, "class:", 6) == 0;
+        bool wants_runner = strncmp(task->list, "class:", 6) == 0;
         asleep += task->is_parked && task->resource_count == 1 && !wants_runner;
     }
     return asleep > 0 && awake < fleet.limit;
