@@ -72,7 +72,7 @@ struct slot {
     bool claims;             /* its outstanding turn claims a task */
     struct list idle_link;   /* in worker->idle while FLOW_IDLE */
     struct list serial_link; /* in a serial's waiting list */
-    struct list back_link;   /* in worker->given_back until the end of the turn */
+    struct list back_link;   /* in worker->given_back until the end of the cycle */
     uint64_t order;          /* of its task among all that were claimed */
     struct buffer payload;
     char queue[ENVELOPE_QUEUE_BYTES_MAX + 1];

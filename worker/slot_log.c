@@ -4,7 +4,7 @@
  * The log has one line when a task has ended (task_log.h says which), and at the level debug one when it starts, which
  * is the only trace of it when its process is killed.
  *
- * The loop's own time is that of the beginning of its turn, which may be a millisecond old by the time that an answer
+ * The loop's own time is that of the beginning of its cycle, which may be a millisecond old by the time that an answer
  * is looked at: so an observer's times are read off the clock where it happens, and without an observer none is. */
 #include <inttypes.h>
 #include <stdlib.h>

@@ -320,7 +320,7 @@ static void task_bury(struct slot *slot)
 }
 
 /* Each goes back to the head of its queue, so what was claimed last has to go first: a worker that stops gives back
- * several in one turn, and leaves the queue as it found it. */
+ * several in one cycle, and leaves the queue as it found it. */
 static void slot_give_back(struct slot *slot)
 {
     struct worker *worker = slot->worker;
@@ -329,7 +329,7 @@ static void slot_give_back(struct slot *slot)
         before = before->next;
     list_append(before, &slot->back_link);
     if (!atomic_load(&worker->options.run_table->must_stop)) /* else stop.c gathers them until all are there */
-        loop_at_turn_end(worker->loop, LOOP_GATHER, &worker->give_back);
+        loop_at_cycle_end(worker->loop, LOOP_GATHER, &worker->give_back);
 }
 
 void slots_give_back(struct loop_hook *hook)

@@ -422,7 +422,7 @@ static bool monitor_build(struct worker *worker, struct error *error)
     if (worker->monitor == NULL)
         return false;
     options->observer = monitor_observer(worker->monitor);
-    loop_measure_turns(worker->loop, monitor_turns(worker->monitor));
+    loop_measure_cycles(worker->loop, monitor_cycles(worker->monitor));
     return true;
 }
 
@@ -657,7 +657,7 @@ static void worker_free(struct worker *worker)
         isolation_destroy(worker->isolation);
     event_commands_destroy(worker->event_commands);
     if (worker->loop != NULL)
-        loop_measure_turns(worker->loop, NULL);
+        loop_measure_cycles(worker->loop, NULL);
     monitor_destroy(worker->monitor);
     if (worker->launcher != NULL)
         launcher_destroy(worker->launcher);

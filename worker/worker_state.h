@@ -56,7 +56,7 @@ struct worker {
     struct lock_metrics *lock_metrics; /* what presence writes of them */
     uint64_t claimed;                  /* tasks taken and not parked, or being claimed: for --max-tasks */
     uint64_t taken;                    /* tasks claimed so far */
-    struct list given_back;            /* slots whose task goes back at the end of this turn, the last claimed first */
+    struct list given_back;            /* slots whose task goes back at the end of this cycle, the last claimed first */
     struct loop_hook give_back;
     bool ready;  /* lock nodes were tried and a quorum is there */
     bool judged; /* the lock nodes were found to be what the configuration says */

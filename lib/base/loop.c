@@ -1,15 +1,15 @@
-/* The loop: its life, its deadlines, its turn-end hooks and its messages; file descriptors, signals and names.
+/* The loop: its life, its deadlines, its cycle-end hooks and its messages; file descriptors, signals and names.
  *
- * A turn, in the order in which libuv takes it:
+ * A cycle, in the order in which libuv takes it:
  *
- *     prepare   turn-end hooks, stage by stage, until none is left; then the timerfd is moved if the earliest
+ *     prepare   cycle-end hooks, stage by stage, until none is left; then the timerfd is moved if the earliest
  *               deadline lies before the one it is set for
  *     poll      wait; then the callbacks of everything that is ready, each of which begins with loop_enter
  *     close     frees stopped watches; runs no code of the users
  *
  * Only callbacks, and code before the loop runs, register hooks and deadlines. Prepare runs between each of these and
  * the next wait, so none of them is left for an event that may not come. The timerfd moves only in prepare: that is at
- * most one system call a turn, and none for a deadline that is cleared within the turn or is later than another.
+ * most one system call a cycle, and none for a deadline that is cleared within the cycle or is later than another.
  *
  * The timerfd may expire for a deadline that was cleared or has fired meanwhile. Then nothing is due, and prepare
  * sets it for the next one. It never expires late: when the loop waits, `armed` is never later than the earliest
@@ -34,14 +34,14 @@
 
 struct loop {
     uv_loop_t uv;
-    uv_prepare_t before_wait; /* runs the turn-end hooks and moves the timerfd */
+    uv_prepare_t before_wait; /* runs the cycle-end hooks and moves the timerfd */
     uv_async_t wake;          /* a message arrived, or loop_stop was called */
     uv_poll_t alarm;          /* the timerfd */
     int alarm_fd;
 
     struct instant now;
-    struct histogram *turns;   /* NULL = they are not measured */
-    struct instant turn_began; /* 0 = none has since the last wait */
+    struct histogram *cycles;   /* NULL = they are not measured */
+    struct instant cycle_began; /* 0 = none has since the last wait */
     struct heap deadlines;
     struct instant armed; /* when the timerfd expires; INSTANT_NEVER after it did */
     bool firing;          /* inside fire_due */
@@ -75,8 +75,8 @@ static void fire_due(struct loop *loop)
 static void loop_enter(struct loop *loop)
 {
     loop->now = instant_now();
-    if (loop->turn_began.ns == 0)
-        loop->turn_began = loop->now;
+    if (loop->cycle_began.ns == 0)
+        loop->cycle_began = loop->now;
     const struct heap_item *first = heap_first(&loop->deadlines);
     if (first != NULL && instant_reached(loop->now, first->at))
         fire_due(loop);
@@ -85,7 +85,7 @@ static void loop_enter(struct loop *loop)
 void loop_timer_set(struct loop *loop, struct loop_timer *timer, struct instant at)
 {
     loop_assert_inside(loop);
-    /* a deadline that a callback sets, due already, waits for the next turn: sockets must get their turn in between */
+    /* a deadline that a callback sets, due already, waits for the next cycle: sockets must get their turn in between */
     if (loop->firing && instant_reached(loop->now, at))
         at = instant_after(loop->now, 1);
     heap_set(&loop->deadlines, &timer->item, at);
@@ -121,9 +121,9 @@ static void alarm_rang(uv_poll_t *alarm, int status, int events)
     loop_enter(loop);
 }
 
-/* --- the end of the turn ------------------------------------------------------------------------------------ */
+/* --- the end of the cycle ------------------------------------------------------------------------------------ */
 
-void loop_at_turn_end(struct loop *loop, enum loop_stage stage, struct loop_hook *hook)
+void loop_at_cycle_end(struct loop *loop, enum loop_stage stage, struct loop_hook *hook)
 {
     if (list_is_empty(&hook->link))
         list_append(&loop->hooks[stage], &hook->link);
@@ -151,20 +151,20 @@ static void hooks_run(struct loop *loop)
         hook->run(hook);
 }
 
-static void turn_ends(uv_prepare_t *before_wait)
+static void cycle_ends(uv_prepare_t *before_wait)
 {
     struct loop *loop = before_wait->data;
     hooks_run(loop);
     alarm_arm(loop);
-    if (loop->turns != NULL && loop->turn_began.ns != 0)
-        histogram_record(loop->turns, instant_since(loop->turn_began, instant_now()) / NS_PER_US);
-    loop->turn_began.ns = 0;
+    if (loop->cycles != NULL && loop->cycle_began.ns != 0)
+        histogram_record(loop->cycles, instant_since(loop->cycle_began, instant_now()) / NS_PER_US);
+    loop->cycle_began.ns = 0;
 }
 
-void loop_measure_turns(struct loop *loop, struct histogram *turns)
+void loop_measure_cycles(struct loop *loop, struct histogram *cycles)
 {
     loop_assert_inside(loop);
-    loop->turns = turns;
+    loop->cycles = cycles;
 }
 
 /* --- messages ----------------------------------------------------------------------------------------------- */
@@ -218,7 +218,7 @@ static int handles_open(struct loop *loop)
     int status = uv_prepare_init(&loop->uv, &loop->before_wait);
     loop->before_wait.data = loop;
     if (status == 0)
-        status = uv_prepare_start(&loop->before_wait, turn_ends);
+        status = uv_prepare_start(&loop->before_wait, cycle_ends);
     if (status == 0)
         status = uv_async_init(&loop->uv, &loop->wake, woken);
     loop->wake.data = loop;
@@ -283,7 +283,7 @@ void loop_run(struct loop *loop)
     atomic_store(&loop->owner, pthread_self());
     loop_enter(loop);
     uv_run(&loop->uv, UV_RUN_DEFAULT);
-    hooks_run(loop); /* of the last turn: libuv returned after the events, before the next prepare */
+    hooks_run(loop); /* of the last cycle: libuv returned after the events, before the next prepare */
     atomic_store(&loop->owner, (pthread_t)0);
 }
 
@@ -387,7 +387,7 @@ void loop_watch_stop(struct loop_watch *watch)
     invariant(!watch->stopped);
     watch->stopped = true;
     watch->loop->watches--;
-    /* takes the fd out of epoll at once, and frees the watch after this turn's events */
+    /* takes the fd out of epoll at once, and frees the watch after this cycle's events */
     uv_close((uv_handle_t *)&watch->poll, poll_closed);
 }
 

@@ -1,8 +1,8 @@
 /* The event loop: one thread, every socket, every deadline. Only this module uses libuv.
  *
- * A turn of the loop: wait for an event; take the time once; fire the deadlines that are due; deliver socket events,
- * messages and signals; last, run the turn-end hooks. In these, each connection writes all output of the turn with one
- * system call (automatic pipelining). Deadlines come first in every turn, because an expired lock must count as lost
+ * A cycle of the loop: wait for an event; take the time once; fire the deadlines that are due; deliver socket events,
+ * messages and signals; last, run the cycle-end hooks. In these, each connection writes all output of the cycle with one
+ * system call (automatic pipelining). Deadlines come first in every cycle, because an expired lock must count as lost
  * before any reply is believed.
  *
  * One heap holds all deadlines, and one timerfd on CLOCK_BOOTTIME serves them (libuv's timers stop in suspend). The
@@ -31,19 +31,19 @@ struct loop *loop_create(struct error *error) MUST_CHECK;
 /* Stop all watches, resolutions and signals first; no thread may post any more. Delivers pending messages, then
  * frees everything. Waits for look-ups that were cancelled while the resolver ran. */
 void loop_destroy(struct loop *loop);
-/* Returns after loop_stop, with the messages posted before it delivered and the hooks of the last turn run. */
+/* Returns after loop_stop, with the messages posted before it delivered and the hooks of the last cycle run. */
 void loop_run(struct loop *loop);
 void loop_stop(struct loop *loop);
 
-/* From now on records how long each turn takes, from the first event to the next wait: one more look at the clock a
- * turn. NULL = no longer. */
+/* From now on records how long each cycle takes, from the first event to the next wait: one more look at the clock a
+ * cycle. NULL = no longer. */
 struct histogram;
-void loop_measure_turns(struct loop *loop, struct histogram *turns);
+void loop_measure_cycles(struct loop *loop, struct histogram *cycles);
 
-/* The time of this turn: read after the wait, so never ahead of the clock, and behind it by at most the turn. Use it
+/* The time of this cycle: read after the wait, so never ahead of the clock, and behind it by at most the cycle. Use it
  * as the start of a period, where earlier is safe. To decide whether something is still valid, read instant_now(). */
 struct instant loop_now(const struct loop *loop);
-/* A deadline `ns` after the time of this turn. */
+/* A deadline `ns` after the time of this cycle. */
 static inline struct instant loop_after(const struct loop *loop, int64_t ns)
 {
     return instant_after(loop_now(loop), ns);
@@ -73,11 +73,11 @@ static inline bool loop_timer_is_set(const struct loop_timer *timer)
     return heap_holds(&timer->item);
 }
 
-/* --- the end of the turn ------------------------------------------------------------------------------------ */
+/* --- the end of the cycle ------------------------------------------------------------------------------------ */
 
-/* Runs `run` once at the end of this turn, after all events, even if it was registered twice. Earlier stages run
+/* Runs `run` once at the end of this cycle, after all events, even if it was registered twice. Earlier stages run
  * first, so that the next stage writes what one stage produces (a batch of releases). A hook may register hooks of
- * its own or a later stage for the same turn. */
+ * its own or a later stage for the same cycle. */
 enum loop_stage { LOOP_GATHER, LOOP_BATCH, LOOP_WRITE, LOOP_STAGES };
 
 struct loop_hook {
@@ -91,7 +91,7 @@ static inline void loop_hook_init(struct loop_hook *hook, void (*run)(struct loo
     hook->run = run;
 }
 
-void loop_at_turn_end(struct loop *loop, enum loop_stage stage, struct loop_hook *hook);
+void loop_at_cycle_end(struct loop *loop, enum loop_stage stage, struct loop_hook *hook);
 void loop_hook_cancel(struct loop_hook *hook);
 
 /* --- file descriptors --------------------------------------------------------------------------------------- */

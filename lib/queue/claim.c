@@ -1,4 +1,4 @@
-/* Claims tasks: one call of the claim script for the slots that asked within a turn of the loop. It settles what they
+/* Claims tasks: one call of the claim script for the slots that asked within a cycle of the loop. It settles what they
  * have done, and claims the next tasks (scripts/claim.lua). Runs on the loop. */
 #include <stdlib.h>
 #include <string.h>
@@ -64,7 +64,7 @@ static void call_divide(struct retried_call *retried_call)
     memcpy(queue->gathered + queue->gathered_count, call->slots, call->count * sizeof call->slots[0]);
     queue->gathered_count += call->count;
     list_append(&queue->idle_claim_calls, &call->idle_link);
-    loop_at_turn_end(queue->loop, LOOP_GATHER, &queue->gather);
+    loop_at_cycle_end(queue->loop, LOOP_GATHER, &queue->gather);
 }
 
 static struct claim_call *call_new(struct queue *queue)
@@ -169,7 +169,7 @@ static unsigned call_slots(const struct queue *queue)
     return received < count ? received : count;
 }
 
-/* What is too many for one call leaves with the next turn, so that the node answers the two apart. */
+/* What is too many for one call leaves with the next cycle, so that the node answers the two apart. */
 static void gather_send(struct loop_hook *hook)
 {
     struct queue *queue = list_owner(hook, struct queue, gather);
@@ -190,7 +190,7 @@ static void gather_send(struct loop_hook *hook)
 static void gather_rest_fire(struct loop_timer *timer)
 {
     struct queue *queue = list_owner(timer, struct queue, gather_rest);
-    loop_at_turn_end(queue->loop, LOOP_GATHER, &queue->gather);
+    loop_at_cycle_end(queue->loop, LOOP_GATHER, &queue->gather);
 }
 
 void queue_settle_and_claim(struct queue *queue, unsigned slot, bool claim_next)

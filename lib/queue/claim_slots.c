@@ -47,7 +47,7 @@ void queue_slot_gather(struct queue *queue, unsigned number, bool claim_next)
 {
     queue_slot_ask(queue, number)->wants = claim_next;
     queue->gathered[queue->gathered_count++] = number;
-    loop_at_turn_end(queue->loop, LOOP_GATHER, &queue->gather);
+    loop_at_cycle_end(queue->loop, LOOP_GATHER, &queue->gather);
 }
 
 void claim_encode(const struct claim_slot *slot, unsigned number, struct buffer *out)

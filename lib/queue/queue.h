@@ -12,7 +12,7 @@
  * the same, a late call changes nothing, and every call is simply repeated until it is answered. A slot has at most one
  * call outstanding.
  *
- * All slots that ask within one turn of the loop share one script call (LOOP_GATHER). A process with idle slots has a
+ * All slots that ask within one cycle of the loop share one script call (LOOP_GATHER). A process with idle slots has a
  * blocking claim outstanding for each queue, on a connection of its own (blocking_claim.c); it wakes idle slots.
  *
  * A process holds a lease at the node and renews it at a third of its time. Other processes that have held their own

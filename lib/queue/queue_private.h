@@ -92,7 +92,7 @@ struct queue {
     char **names;
     struct retried_calls retried_calls;
     struct claim_slot *slots;
-    unsigned *gathered; /* slots whose call leaves at the end of this turn of the loop, or of the next ones */
+    unsigned *gathered; /* slots whose call leaves at the end of this cycle of the loop, or of the next ones */
     unsigned gathered_count;
     struct loop_hook gather;
     struct loop_timer gather_rest;

@@ -84,7 +84,7 @@ static void pulse_fired(struct loop_timer *timer)
     redis_request_command(&node->out, "PING");
     (void)node_expect(node, node->out.length - from,
                       (struct pending){.deadline = INSTANT_NEVER, .kind = PENDING_PULSE});
-    loop_at_turn_end(node->loop, LOOP_WRITE, &node->write_hook);
+    loop_at_cycle_end(node->loop, LOOP_WRITE, &node->write_hook);
 }
 
 /* A refusal by an access list also shows that the server lives. */
@@ -220,7 +220,7 @@ static bool has_room(struct redis_node *node, size_t length)
     if (redis_node_unanswered(node) <= limit - length)
         return true;
     node->overloaded = true;
-    loop_at_turn_end(node->loop, LOOP_WRITE, &node->write_hook);
+    loop_at_cycle_end(node->loop, LOOP_WRITE, &node->write_hook);
     return false;
 }
 
@@ -241,7 +241,7 @@ bool redis_node_call(struct redis_node *node, const struct buffer *request, stru
         call->node = node;
         call->sequence = sequence;
     }
-    loop_at_turn_end(node->loop, LOOP_WRITE, &node->write_hook);
+    loop_at_cycle_end(node->loop, LOOP_WRITE, &node->write_hook);
     return true;
 }
 
@@ -365,7 +365,7 @@ static bool lose_demoted(struct redis_node *node)
 
 /* Bytes out and replies in: the hot path. Loop thread only.
  *
- * Out: one send at the end of a turn writes all its output. A full socket is watched until it has room. In: each
+ * Out: one send at the end of a cycle writes all its output. A full socket is watched until it has room. In: each
  * readiness causes one read into a fixed buffer. The reader cuts it into replies, and each reply belongs to the oldest
  * pending request.
  *
@@ -496,7 +496,7 @@ static bool resend(struct redis_node *node, struct pending entry, size_t start)
     buffer_append(&node->out, node->out.bytes + start, entry.length);
     entry.resent = true;
     entry.call->sequence = node_expect(node, entry.length, entry);
-    loop_at_turn_end(node->loop, LOOP_WRITE, &node->write_hook);
+    loop_at_cycle_end(node->loop, LOOP_WRITE, &node->write_hook);
     return true;
 }
 

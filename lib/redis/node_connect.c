@@ -183,7 +183,7 @@ static void begin_handshake(struct redis_node *node)
             ask_client_name(node);
         ask_word(node, "ROLE", PENDING_ROLE);
     }
-    loop_at_turn_end(node->loop, LOOP_WRITE, &node->write_hook);
+    loop_at_cycle_end(node->loop, LOOP_WRITE, &node->write_hook);
 }
 
 /* The second part, for a master. The first part is answered; it held the password. */
@@ -194,7 +194,7 @@ static void go_on_with_master(struct redis_node *node)
         ask_script(node, i);
     if (pending_is_empty(&node->pending))
         ask_word(node, "PING", PENDING_PING);
-    loop_at_turn_end(node->loop, LOOP_WRITE, &node->write_hook);
+    loop_at_cycle_end(node->loop, LOOP_WRITE, &node->write_hook);
 }
 
 /* --- handshake, replies ------------------------------------------------------------------------------------- */

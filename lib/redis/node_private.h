@@ -18,7 +18,7 @@
  * reported master does not work, node_lose schedules the next attempt.
  *
  * Invariants:
- *   - node_lose runs only from the loop's own callbacks (timer, readiness, turn end, resolver), never inside
+ *   - node_lose runs only from the loop's own callbacks (timer, readiness, cycle end, resolver), never inside
  *     redis_node_call or redis_call_cancel; so the callback of a call may do anything to other calls while a batch of
  *     replies, or of expired or lost calls, is processed.
  *   - The bytes of a request stay in `out` until its reply arrives: out.bytes[answered..written) was sent, or handed to
@@ -148,7 +148,7 @@ struct redis_node {
     bool is_subscribed; /* to at least one channel */
     struct loop_timer pulse_timer;
 
-    bool overloaded;             /* close at the end of the turn */
+    bool overloaded;             /* close at the end of the cycle */
     enum redis_error demoted_by; /* not NONE: close after the replies that have arrived */
     bool is_unfit;               /* the next attempt is far off */
     bool is_tried;
@@ -179,7 +179,7 @@ const char *node_unfit_reason(const struct redis_node *node, enum redis_error er
  * because its answers are too large, or as a replica that hides its role or a master that lacks replicas, would be
  * connected to in a tight loop. */
 bool node_has_lasted(const struct redis_node *node);
-/* Disconnects without a failure: the next step of the attempt begins in the next turn. */
+/* Disconnects without a failure: the next step of the attempt begins in the next cycle. */
 void node_step(struct redis_node *node);
 /* Drops and overwrites all output, sent or not. */
 void node_drop_output(struct redis_node *node);

@@ -1,6 +1,6 @@
 /* Asks the nodes about many locks at once: one script call a node.
  *
- * What gathers in a turn of the loop leaves together at its end: one call instead of many saves a node about a third of
+ * What gathers in a cycle of the loop leaves together at its end: one call instead of many saves a node about a third of
  * the time of a release. A batch goes to every node that one of its locks needs; there it also compares the keys of the
  * other locks, which is harmless. Grants of several keys, and calls about tokens, leave one lock a call.
  * A batch lives until every node has answered or timed out, and is then reused. batch_codec.c encodes the requests and
@@ -49,7 +49,7 @@ static struct batch *batch_open(struct redlock_group *group, enum batch_kind kin
     buffer_clear(&batch->others);
     group->gathering[kind][is_shared] = batch;
     group->batches_in_flight++;
-    loop_at_turn_end(group->loop, LOOP_BATCH, &group->send);
+    loop_at_cycle_end(group->loop, LOOP_BATCH, &group->send);
     return batch;
 }
 
@@ -275,7 +275,7 @@ static void grants_not_sent(struct batch *batch, node_set unsent)
 
 static void batch_outcome(struct batch *batch, unsigned node, const struct redis_result *result);
 
-/* Releases of the turn have left before: a key that its lock has let go of meanwhile would be planted behind them
+/* Releases of the cycle have left before: a key that its lock has let go of meanwhile would be planted behind them
  * (E30). */
 static bool is_planted_in_vain(const struct batch *batch)
 {

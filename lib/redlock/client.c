@@ -3,7 +3,7 @@
  * A caller fills a struct redlock_held, posts it to the loop and sleeps on its semaphore. The loop wakes it exactly
  * once per operation, at the decision. Nothing else is shared: until the semaphore is posted the struct belongs to the
  * loop, afterwards to the caller again. A release in the background gives the struct to the loop, which frees it. Posts
- * that fall into one turn of the loop leave in one write per node. */
+ * that fall into one cycle of the loop leave in one write per node. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>

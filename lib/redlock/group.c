@@ -36,13 +36,13 @@ static void node_changed(void *context, struct redis_node *node, enum redis_node
 static void pace_look(struct loop_timer *timer)
 {
     struct redlock_group *group = list_owner(timer, struct redlock_group, pace_timer);
-    loop_at_turn_end(group->loop, LOOP_BATCH, &group->send);
+    loop_at_cycle_end(group->loop, LOOP_BATCH, &group->send);
 }
 
-/* --- the end of a turn ---------------------------------------------------------------------------------------- */
+/* --- the end of a cycle --------------------------------------------------------------------------------------- */
 
-/* At the end of a turn everything that gathered leaves, releases first. A grant that cannot be sent may end an attempt
- * and gather more; the loop then runs this hook again, for the releases. New grants wait for another turn: a user that
+/* At the end of a cycle everything that gathered leaves, releases first. A grant that cannot be sent may end an attempt
+ * and gather more; the loop then runs this hook again, for the releases. New grants wait for another cycle: a user that
  * asks again right after each refusal would otherwise keep the loop busy. */
 static void group_send(struct loop_hook *hook)
 {

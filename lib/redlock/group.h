@@ -15,8 +15,8 @@
  * node_sampled and node_doubted of the group. client.c, the blocking client, uses the public header;
  * mutex.c, with the rule of reentry.c, is a layer over it.
  *
- * Everything runs on the loop thread. In one turn of the loop releases leave first, then extensions, then grants
- * (group_send), so that a resource released and asked for again in the same turn is free when the grant arrives,
+ * Everything runs on the loop thread. In one cycle of the loop releases leave first, then extensions, then grants
+ * (group_send), so that a resource released and asked for again in the same cycle is free when the grant arrives,
  * and a fresh attempt never meets the value of the attempt before it (E4). On one node all of them go through the same
  * connection, so a release can never overtake the grant that it undoes (E2).
  *
@@ -81,7 +81,7 @@ struct group_node {
     struct redlock_node_counters counters;
 };
 
-/* In the order in which they leave at the end of a turn. */
+/* In the order in which they leave at the end of a cycle. */
 enum batch_kind {
     BATCH_INTENT, /* of one lock; a release may withdraw it */
     BATCH_RELEASE,
@@ -110,7 +110,7 @@ struct redlock_group {
     char *key_prefix;
     size_t key_prefix_length;
     int64_t slowest_timeout_ns;
-    struct instant patience_at; /* when group_patience_ns was found last: many locks of a turn read it */
+    struct instant patience_at; /* when group_patience_ns was found last: many locks of a cycle read it */
     int64_t patience_ns;
     int64_t fences_max; /* entries of the set of a node */
     double drift_factor;
@@ -128,16 +128,16 @@ struct redlock_group {
     struct other_clients others;
     struct redlock_lock *leaving;            /* whose turn is being handed on */
     struct buffer request;                   /* scratch for requests that are sent once */
-    struct batch *gathering[BATCH_KINDS][2]; /* of exclusive and of shared locks; NULL: nothing in this turn */
-    struct list full_batches[BATCH_KINDS];   /* of this turn, in the order in which they leave, before those */
+    struct batch *gathering[BATCH_KINDS][2]; /* of exclusive and of shared locks; NULL: nothing in this cycle */
+    struct list full_batches[BATCH_KINDS];   /* of this cycle, in the order in which they leave, before those */
     struct list batches;                     /* all that were ever made */
     struct list idle_batches;                /* finished ones, to be used again */
     struct list locks;                       /* all that were ever created */
     struct list idle_locks;                  /* destroyed ones, to be used again */
     struct list swaps, idle_swaps;           /* struct lock_swap */
-    struct list granting;                    /* locks whose grants leave at the end of this turn */
+    struct list granting;                    /* locks whose grants leave at the end of this cycle */
     struct loop_hook send;
-    struct instant granted_in;    /* the turn in which grants left last */
+    struct instant granted_in;    /* the cycle in which grants left last */
     struct loop_timer pace_timer; /* set while grants are held back */
     struct loop_timer pending_timer;
     unsigned locks_in_use, batches_in_flight;

@@ -355,7 +355,7 @@ static void confirmation_ask(struct redlock_lock *lock, struct redlock_verify *v
         lock_take_step(lock, lease_verify(&lock->lease, &lock->terms, verify->asked));
 }
 
-/* In the same turn of the loop it takes the place of a round with a longer ttl. */
+/* In the same cycle of the loop it takes the place of a round with a longer ttl. */
 void redlock_lock_verify(struct redlock_lock *lock, struct redlock_verify *verify)
 {
     if (lock == NULL || verify == NULL || verify->done == NULL)
@@ -491,7 +491,7 @@ static void attempt_begin(struct redlock_lock *lock)
     lock->meets_seats = lock->clashes = lock->was_refused = lock->was_handed_over = false;
     lock->group->counters.attempts++;
     list_append(&lock->group->granting, &lock->granting_link);
-    loop_at_turn_end(lock->group->loop, LOOP_BATCH, &lock->group->send);
+    loop_at_cycle_end(lock->group->loop, LOOP_BATCH, &lock->group->send);
 }
 
 /* --- the mover ------------------------------------------------------------------------------------------------ */

@@ -4,7 +4,7 @@
  * First the turn (local_waiters.c): of the locks of a group that want a resource, only one asks the nodes or has it.
  * A lost lock keeps its turn until it is released. A lock that waits for its turn asks no node. It gives up when its
  * time is over: `wait_ns`, or, if tries count, what its pauses between attempts would have taken. When a release hands
- * the turn on, the next lock asks in the same turn of the loop, behind the release on the same connections, so it is
+ * the turn on, the next lock asks in the same cycle of the loop, behind the release on the same connections, so it is
  * nearly certain to win. Other processes get no hint and go on sleeping. Once it was handed on as often or for as long
  * as the terms allow (hand_over_tasks, hand_over_ms), they get a hint and the next lock waits like them, so that a busy
  * process does not keep a resource for ever.

@@ -2,7 +2,7 @@
  *
  * redlock.h says what a lock promises and has the options, terms and answers used here. A group keeps the connections
  * to the N nodes. A lock belongs to a group and goes through free, being acquired, held and being released any number
- * of times. Everything that becomes ready within one turn of the loop leaves in one write per node.
+ * of times. Everything that becomes ready within one cycle of the loop leaves in one write per node.
  *
  *     struct redlock_group *group = redlock_group_create(loop, &options, reason, sizeof reason);
  *     struct redlock_lock *lock = redlock_lock_create(group, &terms, on_event, context);

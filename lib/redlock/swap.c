@@ -1,9 +1,9 @@
 #include "redlock/swap.h"
 
-bool swap_may_begin(const struct lease *lease, const struct lease_terms *terms, struct instant turn_began,
+bool swap_may_begin(const struct lease *lease, const struct lease_terms *terms, struct instant cycle_began,
                     struct instant now)
 {
-    bool is_just_extending = lease->extending && !instant_before(lease->attempt_started, turn_began);
+    bool is_just_extending = lease->extending && !instant_before(lease->attempt_started, cycle_began);
     return instant_before(now, lease_believed_until(lease, terms)) && !is_just_extending;
 }
 

@@ -27,9 +27,9 @@ enum swap_answer {
     SWAP_UNKNOWN,
 };
 
-/* Whether the hold can pass on as it is: it is believed, and no extension of it began in this turn of the loop, which
+/* Whether the hold can pass on as it is: it is believed, and no extension of it began in this cycle of the loop, which
  * would leave only after the lock was given up (E30). */
-bool swap_may_begin(const struct lease *lease, const struct lease_terms *terms, struct instant turn_began,
+bool swap_may_begin(const struct lease *lease, const struct lease_terms *terms, struct instant cycle_began,
                     struct instant now);
 void swap_begin(struct swap *swap, node_set reached);
 /* Where the old value must be released now. */

@@ -278,7 +278,7 @@ TEST(a_token_and_a_prefix_are_demanded)
     assert_non_null(strstr(ask("GET /hfx/" CLOSING "Authorization: Bearer s3cret\r\n\r\n"), " 404 "));
 }
 
-/* All ask within one turn of the loop, so it does not matter how long that takes. */
+/* All ask within one cycle of the loop, so it does not matter how long that takes. */
 TEST(guesses_of_a_token_are_slowed)
 {
     enum { GUESSERS = HTTP_GUESSES_OF_ONE + 1, KNOWS = GUESSERS, KNOWS_ELSEWHERE, CLIENTS };

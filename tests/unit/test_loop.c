@@ -1,4 +1,4 @@
-/* The loop's deadlines, turn-end hooks and messages; its descriptors, names and signals are in test_loop_watch.c. */
+/* The loop's deadlines, cycle-end hooks and messages; its descriptors, names and signals are in test_loop_watch.c. */
 #include "tests/support/test.h"
 
 #include <pthread.h>
@@ -124,7 +124,7 @@ static void message_sets_what_is_due_long_ago(struct loop_message *message)
     stop_at(soon(10));
 }
 
-TEST(a_deadline_of_long_ago_fires_in_the_next_turn)
+TEST(a_deadline_of_long_ago_fires_in_the_next_cycle)
 {
     struct loop_message message = {.deliver = message_sets_what_is_due_long_ago};
     loop_post(loop, &message);
@@ -141,17 +141,17 @@ int timerfd_settime(int fd, int flags, const struct itimerspec *new, struct itim
     return (int)syscall(SYS_timerfd_settime, fd, flags, new, old);
 }
 
-enum { STEADY_TURNS = 1000 };
+enum { STEADY_CYCLES = 1000 };
 
 static struct lettered steady_deadline;
-static int steady_turns;
+static int steady_cycles;
 
 /* What a connection does all day: a deadline for an answer, cleared when it is there, set for the next. */
-static void steady_turn(struct loop_message *message)
+static void steady_cycle(struct loop_message *message)
 {
     loop_timer_clear(loop, &steady_deadline.timer);
     letter_set(&steady_deadline, 'a', soon(100000));
-    if (++steady_turns < STEADY_TURNS)
+    if (++steady_cycles < STEADY_CYCLES)
         loop_post(loop, message);
     else
         loop_stop(loop);
@@ -159,15 +159,15 @@ static void steady_turn(struct loop_message *message)
 
 TEST(deadlines_cost_no_system_call_in_the_steady_state)
 {
-    struct loop_message message = {.deliver = steady_turn};
-    alarms_moved = steady_turns = 0;
+    struct loop_message message = {.deliver = steady_cycle};
+    alarms_moved = steady_cycles = 0;
     loop_post(loop, &message);
     loop_run(loop);
     loop_timer_clear(loop, &steady_deadline.timer);
     assert_int_equal(alarms_moved, 1); /* for the guard */
 }
 
-/* --- the end of the turn ------------------------------------------------------------------------------------ */
+/* --- the end of the cycle ------------------------------------------------------------------------------------ */
 
 struct lettered_hook {
     struct loop_hook hook;
@@ -184,7 +184,7 @@ static void hook_runs(struct loop_hook *hook)
     if (lettered->letter == '!')
         loop_stop(loop);
     if (lettered->asks_times-- > 0)
-        loop_at_turn_end(loop, lettered->asks_stage, &lettered->asks->hook);
+        loop_at_cycle_end(loop, lettered->asks_stage, &lettered->asks->hook);
 }
 
 static void hook_set_up(struct lettered_hook *hook, char letter)
@@ -200,11 +200,11 @@ TEST(hooks_run_stage_by_stage_before_the_loop_first_waits)
     hook_set_up(&b, 'b');
     hook_set_up(&c, 'c');
     hook_set_up(&stop, '!');
-    loop_at_turn_end(loop, LOOP_WRITE, &stop.hook);
-    loop_at_turn_end(loop, LOOP_BATCH, &b.hook);
-    loop_at_turn_end(loop, LOOP_GATHER, &a.hook);
-    loop_at_turn_end(loop, LOOP_GATHER, &c.hook);
-    loop_at_turn_end(loop, LOOP_GATHER, &a.hook); /* twice is once */
+    loop_at_cycle_end(loop, LOOP_WRITE, &stop.hook);
+    loop_at_cycle_end(loop, LOOP_BATCH, &b.hook);
+    loop_at_cycle_end(loop, LOOP_GATHER, &a.hook);
+    loop_at_cycle_end(loop, LOOP_GATHER, &c.hook);
+    loop_at_cycle_end(loop, LOOP_GATHER, &a.hook); /* twice is once */
     loop_run(loop);
     assert_string_equal(trace, "acb!");
 }
@@ -221,9 +221,9 @@ TEST(hooks_may_ask_for_themselves_and_for_any_stage)
     b.asks = &a; /* an earlier stage, which then goes before what is left of this one */
     b.asks_stage = LOOP_GATHER;
     b.asks_times = 1;
-    loop_at_turn_end(loop, LOOP_GATHER, &a.hook);
-    loop_at_turn_end(loop, LOOP_WRITE, &b.hook);
-    loop_at_turn_end(loop, LOOP_WRITE, &stop.hook);
+    loop_at_cycle_end(loop, LOOP_GATHER, &a.hook);
+    loop_at_cycle_end(loop, LOOP_WRITE, &b.hook);
+    loop_at_cycle_end(loop, LOOP_WRITE, &stop.hook);
     loop_run(loop);
     assert_string_equal(trace, "aaaba!");
 }
@@ -233,8 +233,8 @@ TEST(a_cancelled_hook_does_not_run)
     struct lettered_hook a, stop;
     hook_set_up(&a, 'a');
     hook_set_up(&stop, '!');
-    loop_at_turn_end(loop, LOOP_GATHER, &a.hook);
-    loop_at_turn_end(loop, LOOP_WRITE, &stop.hook);
+    loop_at_cycle_end(loop, LOOP_GATHER, &a.hook);
+    loop_at_cycle_end(loop, LOOP_WRITE, &stop.hook);
     loop_hook_cancel(&a.hook);
     loop_hook_cancel(&a.hook);
     loop_run(loop);
@@ -251,11 +251,11 @@ struct lettered_message {
 static void message_asks_for_hook(struct loop_message *message)
 {
     note(list_owner(message, struct lettered_message, message)->letter);
-    loop_at_turn_end(loop, LOOP_BATCH, &hook_of_message.hook);
+    loop_at_cycle_end(loop, LOOP_BATCH, &hook_of_message.hook);
 }
 
 /* Nothing else happens after the messages: the hook must not wait for it. */
-TEST(a_hook_asked_for_by_messages_runs_in_the_same_turn)
+TEST(a_hook_asked_for_by_messages_runs_in_the_same_cycle)
 {
     hook_set_up(&hook_of_message, '!');
     struct lettered_message m = {.message.deliver = message_asks_for_hook, .letter = 'm'};
@@ -271,10 +271,10 @@ static struct lettered_hook hook_of_timer;
 static void timer_asks_for_hook(struct loop_timer *timer)
 {
     (void)timer;
-    loop_at_turn_end(loop, LOOP_WRITE, &hook_of_timer.hook);
+    loop_at_cycle_end(loop, LOOP_WRITE, &hook_of_timer.hook);
 }
 
-TEST(a_hook_asked_for_by_a_deadline_runs_in_the_same_turn)
+TEST(a_hook_asked_for_by_a_deadline_runs_in_the_same_cycle)
 {
     struct loop_timer timer;
     hook_set_up(&hook_of_timer, '!');
@@ -284,7 +284,7 @@ TEST(a_hook_asked_for_by_a_deadline_runs_in_the_same_turn)
     assert_string_equal(trace, "!");
 }
 
-TEST(hooks_of_the_last_turn_run_before_loop_run_returns)
+TEST(hooks_of_the_last_cycle_run_before_loop_run_returns)
 {
     hook_set_up(&hook_of_message, 'h');
     struct lettered_message m = {.message.deliver = message_asks_for_hook, .letter = 'm'};

@@ -137,15 +137,15 @@ TEST(buckets_add_up)
     has(METRIC_TEXT_PROMETHEUS, "holdfast_task_run_seconds_sum{class=\"echo\"} 900.002001\n");
     has(METRIC_TEXT_PROMETHEUS, "holdfast_task_run_seconds_count{class=\"echo\"} 4\n");
 
-    static struct histogram turns;
-    histogram_record(&turns, 90);
-    histogram_record(&turns, 40000);
-    metric_spread(store, METRIC_LOOP_TURN, (struct metric_at){{0}}, &turns);
-    metric_spread(store, METRIC_LOOP_TURN, (struct metric_at){{0}}, &turns); /* instead, not in addition */
-    has(METRIC_TEXT_PROMETHEUS, "holdfast_loop_turn_seconds_bucket{le=\"0.0001\"} 1\n");
-    has(METRIC_TEXT_PROMETHEUS, "holdfast_loop_turn_seconds_bucket{le=\"0.05\"} 2\n");
-    has(METRIC_TEXT_PROMETHEUS, "holdfast_loop_turn_seconds_sum 0.04009\n");
-    has(METRIC_TEXT_PROMETHEUS, "holdfast_loop_turn_seconds_count 2\n");
+    static struct histogram cycles;
+    histogram_record(&cycles, 90);
+    histogram_record(&cycles, 40000);
+    metric_spread(store, METRIC_LOOP_CYCLE, (struct metric_at){{0}}, &cycles);
+    metric_spread(store, METRIC_LOOP_CYCLE, (struct metric_at){{0}}, &cycles); /* instead, not in addition */
+    has(METRIC_TEXT_PROMETHEUS, "holdfast_loop_cycle_seconds_bucket{le=\"0.0001\"} 1\n");
+    has(METRIC_TEXT_PROMETHEUS, "holdfast_loop_cycle_seconds_bucket{le=\"0.05\"} 2\n");
+    has(METRIC_TEXT_PROMETHEUS, "holdfast_loop_cycle_seconds_sum 0.04009\n");
+    has(METRIC_TEXT_PROMETHEUS, "holdfast_loop_cycle_seconds_count 2\n");
 }
 
 TEST(a_copy_stays_as_it_was)

@@ -307,7 +307,7 @@ static void extend_now(struct redlock_verify *verify)
     redlock_lock_verify(mine.lock, verify);
 }
 
-/* E30. In a turn of the loop releases leave first: what was to be planted again must not leave behind them. */
+/* E30. In a cycle of the loop releases leave first: what was to be planted again must not leave behind them. */
 TEST(a_key_that_is_released_in_the_same_turn_is_not_planted_again)
 {
     struct redlock_verify verify;

@@ -14,7 +14,7 @@
  * reported as ended may be reported once more, as FLOW_CLAIM_LOST and with `claimed` 0: its end came too late, another
  * process has it.
  *
- * Instants are read when it happens, not at the beginning of a turn of the loop. Of a lock that was requested twice
+ * Instants are read when it happens, not at the beginning of a cycle of the loop. Of a lock that was requested twice
  * (the waiting list sent the task back to it), they are those of the last time. */
 struct observed_task {
     const char *jid, *class_name, *queue;

@@ -1,4 +1,4 @@
-/* A connection reads one request at a time; what follows it waits in the buffer. Output leaves at the end of the turn,
+/* A connection reads one request at a time; what follows it waits in the buffer. Output leaves at the end of the cycle,
  * and only there, when a deadline fires or when input arrives does a connection end: so no exchange disappears while a
  * handler uses it. */
 #include "worker/http/http_server.h"
@@ -46,7 +46,7 @@ struct http_exchange {
     struct http_address peer;
     struct loop_watch *watch;
     struct loop_timer limit;
-    struct loop_hook turn_end;
+    struct loop_hook cycle_end;
     char *in;
     size_t in_length;
     bool client_ended; /* it sends nothing more */
@@ -85,7 +85,7 @@ static void exchange_close(struct http_exchange *exchange)
 {
     struct http_server *server = exchange->server;
     loop_timer_clear(server->options.loop, &exchange->limit);
-    loop_hook_cancel(&exchange->turn_end);
+    loop_hook_cancel(&exchange->cycle_end);
     loop_watch_stop(exchange->watch);
     close(exchange->fd);
     list_remove(&exchange->link);
@@ -171,7 +171,7 @@ static void head_write(struct http_exchange *exchange, unsigned status, const ch
 
 static void send_soon(struct http_exchange *exchange)
 {
-    loop_at_turn_end(exchange->server->options.loop, LOOP_WRITE, &exchange->turn_end);
+    loop_at_cycle_end(exchange->server->options.loop, LOOP_WRITE, &exchange->cycle_end);
 }
 
 void http_header_add(struct http_exchange *exchange, const char *name, const char *value)
@@ -493,9 +493,9 @@ static void next_begin(struct http_exchange *exchange)
     request_look(exchange);
 }
 
-static void turn_end(struct loop_hook *hook)
+static void cycle_end(struct loop_hook *hook)
 {
-    struct http_exchange *exchange = list_owner(hook, struct http_exchange, turn_end);
+    struct http_exchange *exchange = list_owner(hook, struct http_exchange, cycle_end);
     bool is_well = output_send(exchange);
     bool is_sent = exchange->out.length == 0;
     if (is_well && is_sent && exchange->state == EXCHANGE_SENDS) {
@@ -560,7 +560,7 @@ static void exchange_begin(const struct listener *listener, int fd, const struct
     exchange->is_by_path = listener->address.bytes.ss_family == AF_UNIX;
     exchange->in = memory_zeroed(1, HTTP_HEAD_MAX + server->options.body_max);
     loop_timer_init(&exchange->limit, limit_fire);
-    loop_hook_init(&exchange->turn_end, turn_end);
+    loop_hook_init(&exchange->cycle_end, cycle_end);
     list_append(&server->waiting, &exchange->link);
     exchange->watch = loop_watch_start(server->options.loop, fd, LOOP_READABLE, exchange_ready, exchange);
     server->connections++;

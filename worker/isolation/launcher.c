@@ -31,7 +31,7 @@ struct launcher {
     struct loop_watch *watch; /* NULL once the zygote is lost */
     struct loop_timer retry;
     struct list children; /* starting or alive */
-    struct list failures; /* struct failure: reported at the end of the turn */
+    struct list failures; /* struct failure: reported at the end of the cycle */
     struct list outgoing; /* struct packet */
     struct loop_hook failures_hook;
     uint64_t last_number;
@@ -90,7 +90,7 @@ static void failure_note(struct launcher *launcher, struct child *child, int rea
     failure->reason = reason;
     list_init(&failure->link);
     list_append(&launcher->failures, &failure->link);
-    loop_at_turn_end(launcher->loop, LOOP_GATHER, &launcher->failures_hook);
+    loop_at_cycle_end(launcher->loop, LOOP_GATHER, &launcher->failures_hook);
 }
 
 static struct child *child_find(struct launcher *launcher, uint64_t number)

@@ -71,7 +71,7 @@ struct child_plan {
     struct run_entry *run_entry;
     int64_t memory_bytes; /* RLIMIT_DATA; 0 = as the worker has */
     int64_t open_files;   /* RLIMIT_NOFILE; 0 = as the worker has */
-    bool is_quiet;        /* `spawned` is called for a failure only, which spares the loop a turn */
+    bool is_quiet;        /* `spawned` is called for a failure only, which spares the loop a cycle */
 };
 
 /* How a child ended. */

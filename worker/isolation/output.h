@@ -8,7 +8,7 @@
  *     output_close(output);
  *
  * A child may write anything: no line end at all, binary data, a gigabyte, or nothing while a process that it left
- * behind keeps the pipe open. So `told` gets at most OUTPUT_LINE_MAX bytes of a line, a turn of the loop reads at most
+ * behind keeps the pipe open. So `told` gets at most OUTPUT_LINE_MAX bytes of a line, a cycle of the loop reads at most
  * OUTPUT_TURN_MAX bytes, and the owner never has to wait for the end. The streams of one run share a budget; beyond it
  * lines are read, counted and dropped. The lines may be binary: quote them before showing them (log_value_bytes). Empty
  * lines are skipped.
@@ -60,7 +60,7 @@ void output_drain(struct output *output);
 void output_close(struct output *output);
 
 /* The last line that was not empty, even if it was dropped; up to OUTPUT_LINE_MAX bytes. Length 0 = none. Valid
- * until the next turn. */
+ * until the next cycle. */
 const char *output_last(const struct output *output, size_t *length);
 
 /* Logs `job_output jid=... class=... stream=... text=...`; the other logs what was dropped, if anything. */

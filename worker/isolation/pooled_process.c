@@ -2,7 +2,7 @@
  *
  * The worker does not trust it: a message that is no frame, comes at the wrong time or is out of bounds ends the
  * process. In the steady state a run costs one send and one recv: frames are parsed in the read buffer, and only
- * incomplete ones are copied. One turn of the loop reads from each process once. */
+ * incomplete ones are copied. One cycle of the loop reads from each process once. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -28,7 +28,7 @@ enum { DOUBLINGS_MAX = 10, KEEP_BYTES_MAX = 1 << 20, ANSWERS_BYTES_MAX = 1 << 16
 
 void process_pool_look(struct process_pool *pool)
 {
-    loop_at_turn_end(pool->options.loop, LOOP_GATHER, &pool->serve);
+    loop_at_cycle_end(pool->options.loop, LOOP_GATHER, &pool->serve);
 }
 
 static void refusal_tell(struct process_kind *kind, const char *reason, int64_t wait_ns)

@@ -1,5 +1,5 @@
 /* Assigns runs to processes. Each change (a new run, a process that becomes idle or ends) only requests a look,
- * which assigns runs at the end of the turn. So nothing starts inside the calls of others, and a turn with many new
+ * which assigns runs at the end of the cycle. So nothing starts inside the calls of others, and a cycle with many new
  * runs looks once. */
 #include <stdlib.h>
 

@@ -111,7 +111,7 @@ unsigned process_pool_count(const struct process_pool *pool);
 
 /* --- between its files -------------------------------------------------------------------------------------------- */
 
-/* Assigns runs to processes at the end of the turn: a process is idle or gone, or a run waits. */
+/* Assigns runs to processes at the end of the cycle: a process is idle or gone, or a run waits. */
 void process_pool_look(struct process_pool *pool);
 /* A process of the kind could not start, or did not open its plugin. */
 void kind_struck(struct process_kind *kind, const char *reason);

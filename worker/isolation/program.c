@@ -15,7 +15,7 @@
 /* After a failure of the worker itself. */
 enum { WORKER_TROUBLE_RETRY_MS = 10000 };
 
-/* Most small programs have ended by then, and their output is read at once: in one turn of the loop instead of four. */
+/* Most small programs have ended by then, and their output is read at once: in one cycle of the loop instead of four. */
 #define WATCH_AFTER_NS (10 * NS_PER_MS)
 
 enum { STDOUT, STDERR, STREAMS };
@@ -32,7 +32,7 @@ struct program {
     struct isolated_run *run;
     struct list link;
     struct child child;
-    struct loop_hook refused; /* it did not start: reported at the end of the turn */
+    struct loop_hook refused; /* it did not start: reported at the end of the cycle */
     int refused_code;
     struct output *streams[STREAMS];
     struct output_budget budget;
@@ -143,7 +143,7 @@ static void refused_tell(struct loop_hook *hook)
 static void program_refuse(struct program *program, int code)
 {
     program->refused_code = code;
-    loop_at_turn_end(program->programs->options.loop, LOOP_GATHER, &program->refused);
+    loop_at_cycle_end(program->programs->options.loop, LOOP_GATHER, &program->refused);
 }
 
 /* The code of a run that could not start. */

@@ -21,7 +21,7 @@ struct runner {
 
 struct thread_pool {
     struct loop *loop;
-    struct list submitted; /* used by the loop only, until the end of the turn */
+    struct list submitted; /* used by the loop only, until the end of the cycle */
     struct loop_hook flush;
     pthread_mutex_t mutex; /* guards everything below */
     struct list ready;
@@ -102,7 +102,7 @@ static void pool_flush(struct loop_hook *hook)
 void thread_pool_submit(struct thread_pool *pool, struct work *work)
 {
     list_append(&pool->submitted, &work->link);
-    loop_at_turn_end(pool->loop, LOOP_GATHER, &pool->flush);
+    loop_at_cycle_end(pool->loop, LOOP_GATHER, &pool->flush);
 }
 
 bool thread_pool_withdraw(struct thread_pool *pool, struct work *work)

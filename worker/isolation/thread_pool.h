@@ -1,6 +1,6 @@
 /* The threads that run handlers, and the two hand-offs of each task: loop -> runner -> loop.
  *
- * The loop submits work and flushes once a turn; a runner takes the oldest, runs it, posts it back to the loop and
+ * The loop submits work and flushes once a cycle; a runner takes the oldest, runs it, posts it back to the loop and
  * takes the next without sleeping if there is one. Runners are woken one by one: a woken runner wakes the next only if
  * work remains. So few threads run a burst of short tasks, while long tasks get a thread each within a few wake-ups.
  * The last runner to sleep is woken first, because its caches are warm. One mutex guards the lists of ready work and of
@@ -24,7 +24,7 @@ struct work {
 struct thread_pool *thread_pool_create(struct loop *loop, unsigned threads, struct error *error) MUST_CHECK;
 void thread_pool_destroy(struct thread_pool *pool);
 
-/* Loop thread. The work starts after the end of this turn. */
+/* Loop thread. The work starts after the end of this cycle. */
 void thread_pool_submit(struct thread_pool *pool, struct work *work);
 /* Loop thread. True if no runner has taken the work: it will not run, and `done` is not delivered. */
 bool thread_pool_withdraw(struct thread_pool *pool, struct work *work);

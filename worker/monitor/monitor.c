@@ -29,7 +29,7 @@ struct published {
 struct monitor {
     struct worker_observer observer;
     struct metric_store *counted; /* the loop's own */
-    struct histogram turns;       /* the same */
+    struct histogram cycles;      /* the same */
     pthread_mutex_t lock;
     struct published published; /* under the lock */
     struct published shown;     /* the thread's copy */
@@ -141,7 +141,7 @@ void monitor_publish(struct monitor *monitor, const struct monitor_state *state)
     set(monitor, METRIC_QUEUE_NODE_UP, state->queue_is_up);
     set(monitor, METRIC_CPU, state->cpu_ns);
     set(monitor, METRIC_LOG_DROPPED, (int64_t)log_dropped());
-    metric_spread(monitor->counted, METRIC_LOOP_TURN, nowhere, &monitor->turns);
+    metric_spread(monitor->counted, METRIC_LOOP_CYCLE, nowhere, &monitor->cycles);
     if (state->locks != NULL)
         locks_set(monitor, state->locks);
     if (pthread_mutex_trylock(&monitor->lock) != 0)
@@ -345,9 +345,9 @@ const struct worker_observer *monitor_observer(const struct monitor *monitor)
     return &monitor->observer;
 }
 
-struct histogram *monitor_turns(struct monitor *monitor)
+struct histogram *monitor_cycles(struct monitor *monitor)
 {
-    return &monitor->turns;
+    return &monitor->cycles;
 }
 
 void monitor_class_add(struct monitor *monitor, const char *class_name)

@@ -30,8 +30,8 @@ struct monitor *monitor_create(const struct monitor_options *options, struct err
 void monitor_destroy(struct monitor *monitor); /* NULL is fine; the loop's thread */
 
 const struct worker_observer *monitor_observer(const struct monitor *monitor);
-/* Records the turns of the loop; for loop_measure_turns. */
-struct histogram *monitor_turns(struct monitor *monitor);
+/* Records the cycles of the loop; for loop_measure_cycles. */
+struct histogram *monitor_cycles(struct monitor *monitor);
 /* After a reload. `token` is copied; for a monitor that has one. */
 void monitor_class_add(struct monitor *monitor, const char *class_name);
 void monitor_change_token(struct monitor *monitor, const char *token);

@@ -276,7 +276,7 @@ static void signals_start(struct node_client *client, unsigned count)
 }
 
 /* What came too late to end the run does to the process what it does to any: no signal is lost between the two. The
- * last turn of the loop delivers what was caught by then, and what comes during it is kept back. */
+ * last cycle of the loop delivers what was caught by then, and what comes during it is kept back. */
 static void signals_stop(struct node_client *client)
 {
     sigset_t ends, before;
@@ -301,7 +301,7 @@ static void signals_stop(struct node_client *client)
 }
 
 /* Runs the loop until run_end, at the latest after `limit_ns`. */
-static void loop_turn(struct node_client *client, int64_t limit_ns)
+static void loop_cycle(struct node_client *client, int64_t limit_ns)
 {
     struct loop_watch *input = NULL;
     client->running = true;
@@ -330,7 +330,7 @@ bool node_client_run(struct node_client *client)
     }
     if (redis_node_state(client->node) == REDIS_NODE_UP)
         loop_timer_set(client->loop, &client->again, instant_now());
-    loop_turn(client, patience);
+    loop_cycle(client, patience);
     for (size_t i = 0; i < client->count; i++)
         redis_call_cancel(&client->exchanges[i]->call);
     client->outstanding = 0;
@@ -343,7 +343,7 @@ bool node_client_pause(struct node_client *client, int64_t duration_ns)
     if (client->is_over)
         return false;
     client->is_pause = true;
-    loop_turn(client, duration_ns);
+    loop_cycle(client, duration_ns);
     client->is_pause = false;
     return client->end != NODE_CLIENT_INTERRUPTED;
 }

@@ -3,7 +3,7 @@
  * before, and how a release ended. Its process may stand still: then it is told when it goes on. */
 #include "tests/sim/lock/schedule.h"
 
-#define LATE_NS   (2 * NS_PER_MS) /* one or two turns of the loop */
+#define LATE_NS   (2 * NS_PER_MS) /* one or two cycles of the loop */
 #define PRECISION (7 * NS_PER_MS) /* what is taken off for clocks that are set, and for whole milliseconds */
 
 /* --- by its terms ------------------------------------------------------------------------------------------------- */

@@ -1,4 +1,4 @@
-/* base/loop.h in virtual time. A turn is as that of the real loop: deadlines first, before every callback; then what is
+/* base/loop.h in virtual time. A cycle is as that of the real loop: deadlines first, before every callback; then what is
  * ready, messages and answers; last the hooks. */
 #include "base/loop.h"
 
@@ -59,11 +59,11 @@ static void deadlines_fire(struct loop *loop)
     loop->is_firing = false;
 }
 
-/* A turn takes no time here. */
-void loop_measure_turns(struct loop *loop, struct histogram *turns)
+/* A cycle takes no time here. */
+void loop_measure_cycles(struct loop *loop, struct histogram *cycles)
 {
     (void)loop;
-    (void)turns;
+    (void)cycles;
 }
 
 static void callback_enter(struct loop *loop)
@@ -86,7 +86,7 @@ void loop_timer_clear(struct loop *loop, struct loop_timer *timer)
 
 /* --- hooks -------------------------------------------------------------------------------------------------------- */
 
-void loop_at_turn_end(struct loop *loop, enum loop_stage stage, struct loop_hook *hook)
+void loop_at_cycle_end(struct loop *loop, enum loop_stage stage, struct loop_hook *hook)
 {
     if (list_is_empty(&hook->link))
         list_append(&loop->hooks[stage], &hook->link);
@@ -309,7 +309,7 @@ void loop_destroy(struct loop *loop)
     free(loop);
 }
 
-static void turn(struct loop *loop)
+static void cycle(struct loop *loop)
 {
     callback_enter(loop);
     watches_look(loop);
@@ -325,22 +325,22 @@ void loop_run(struct loop *loop)
     struct thread *before = loop->owner;
     loop->owner = thread_current();
     loop->is_stopped = false;
-    thread_set_in_turn(true);
+    thread_set_in_cycle(true);
     callback_enter(loop);
     hooks_run(loop);
     while (!loop->is_stopped) {
         const struct heap_item *first = heap_first(&loop->deadlines);
-        thread_set_in_turn(false);
+        thread_set_in_cycle(false);
         if (!loop->is_rung)
             thread_wait(loop, first != NULL ? first->at : INSTANT_NEVER);
         else
             thread_wait(&loop->is_rung, instant_now()); /* others have their turn too */
-        thread_set_in_turn(true);
+        thread_set_in_cycle(true);
         loop->is_rung = false;
-        turn(loop);
+        cycle(loop);
     }
     loop->is_stop_asked = false;
-    thread_set_in_turn(false);
+    thread_set_in_cycle(false);
     loop->owner = before;
 }
 

@@ -49,7 +49,7 @@ struct thread {
     void *argument, *result;
     const void *waits_for;
     struct instant until; /* by the clock of its host */
-    bool was_woken, is_in_turn, has_begun, has_ended, ends_process;
+    bool was_woken, is_in_cycle, has_begun, has_ended, ends_process;
     unsigned mutexes;
 };
 
@@ -256,15 +256,15 @@ void threads_look(struct process *process)
 
 /* --- waiting ------------------------------------------------------------------------------------------------------ */
 
-void thread_set_in_turn(bool is_in_turn)
+void thread_set_in_cycle(bool is_in_cycle)
 {
-    fibers.current->is_in_turn = is_in_turn;
+    fibers.current->is_in_cycle = is_in_cycle;
 }
 
 bool thread_wait(const void *what, struct instant until)
 {
     struct thread *self = fibers.current;
-    invariant(self != NULL && !self->is_in_turn && self->mutexes == 0);
+    invariant(self != NULL && !self->is_in_cycle && self->mutexes == 0);
     self->waits_for = what;
     self->until = until;
     self->was_woken = false;

@@ -12,7 +12,7 @@
  * byte. There is one world, and nothing takes it down: a schedule is played in a forked child, whose end frees all of
  * it, the memory of killed processes too.
  *
- * A thread runs until it waits: for a loop that is one turn. That takes no time of the world, but each look at a clock
+ * A thread runs until it waits: for a loop that is one cycle. That takes no time of the world, but each look at a clock
  * costs its process CLOCK_LOOK_NS, and what it sends leaves at the time that it has by then. So a process can be made
  * to stand still between any two looks at the clock (process_stall). */
 #ifndef SIM_WORLD_H
@@ -124,13 +124,13 @@ struct thread;
 struct thread *thread_start(struct process *process, void (*main)(void *argument), void *argument);
 /* NULL = the world's own code runs. */
 struct thread *thread_current(void);
-/* The calling thread waits for thread_wake; false when the clock of its host reaches `until` before. A turn of a loop
+/* The calling thread waits for thread_wake; false when the clock of its host reaches `until` before. A cycle of a loop
  * must not wait: that ends the program. */
 bool thread_wait(const void *what, struct instant until);
 /* Of those that wait for it: one, whichever, or all. */
 void thread_wake(struct process *process, const void *what, bool all);
-/* Inside a turn of a loop, where nothing may block. */
-void thread_set_in_turn(bool is_in_turn);
+/* Inside a cycle of a loop, where nothing may block. */
+void thread_set_in_cycle(bool is_in_cycle);
 
 /* --- memory ------------------------------------------------------------------------------------------------------- */
 

@@ -71,7 +71,7 @@ static void key_deletion_end(struct key_deletion *deletion, const char *trouble)
     redis_call_cancel(&deletion->call);
     loop_timer_clear(deletion->options.loop, &deletion->rest);
     loop_timer_clear(deletion->options.loop, &deletion->deadline);
-    loop_at_turn_end(deletion->options.loop, LOOP_GATHER, &deletion->over);
+    loop_at_cycle_end(deletion->options.loop, LOOP_GATHER, &deletion->over);
 }
 
 /* The deadline, or the end of its timeout as things are now. */

@@ -239,7 +239,7 @@ static void limit_reached(struct loop_timer *timer)
     struct name_space *space = list_owner(timer, struct name_space, limit);
     if (space->is_deleting) { /* the lease ends by itself, and the next run finds what is left */
         retried_call_cancel(&space->retried_call);
-        loop_at_turn_end(space->options.loop, LOOP_GATHER, &space->ended);
+        loop_at_cycle_end(space->options.loop, LOOP_GATHER, &space->ended);
         return;
     }
     char text[TROUBLE_MAX];
@@ -361,14 +361,14 @@ static void run_forgotten(struct retried_call *retried_call, const struct redis_
     struct name_space *space = space_of(retried_call);
     (void)reply;
     loop_timer_clear(space->options.loop, &space->limit);
-    loop_at_turn_end(space->options.loop, LOOP_GATHER, &space->ended);
+    loop_at_cycle_end(space->options.loop, LOOP_GATHER, &space->ended);
 }
 
 static void run_removed(struct name_space *space, const struct removal_end *end)
 {
     space->end = *end;
     if (!end->is_clean) {
-        loop_at_turn_end(space->options.loop, LOOP_GATHER, &space->ended);
+        loop_at_cycle_end(space->options.loop, LOOP_GATHER, &space->ended);
         return;
     }
     loop_timer_set(space->options.loop, &space->limit, loop_after(space->options.loop, FORGET_LIMIT_NS));
@@ -391,7 +391,7 @@ static void left(struct retried_call *retried_call, const struct redis_reply *re
         return;
     }
     space->end.is_clean = true;
-    loop_at_turn_end(space->options.loop, LOOP_GATHER, &space->ended);
+    loop_at_cycle_end(space->options.loop, LOOP_GATHER, &space->ended);
 }
 
 void name_space_delete(struct name_space *space, int64_t patience_ns,

@@ -36,9 +36,9 @@
 #define AGAIN_NS NS_PER_S
 /* Later than this it counts as late. */
 #define LATE_NS (50 * NS_PER_MS)
-/* At once; what is more comes in the next turn of the loop. */
+/* At once; what is more comes in the next cycle of the loop. */
 enum { BURST_MAX = 2000 };
-/* Records that are taken in one turn of the loop: it has pushes to make in time, too. */
+/* Records that are taken in one cycle of the loop: it has pushes to make in time, too. */
 enum { RECORDS_MAX = 20000 };
 /* Lines of workers' logs that are shown. */
 enum { LINES_MAX = 20 };
@@ -74,11 +74,11 @@ static void feed_end(struct trial *trial)
     trial->push = NULL;
 }
 
-/* Any number of tasks in one turn of the loop leave together. */
+/* Any number of tasks in one cycle of the loop leave together. */
 static void feed(struct trial *trial, const struct built_task *task)
 {
     push_add(trial->push, &trial->source, task, 0);
-    loop_at_turn_end(trial->loop, LOOP_GATHER, &trial->flush);
+    loop_at_cycle_end(trial->loop, LOOP_GATHER, &trial->flush);
 }
 
 /* --- a live fleet ------------------------------------------------------------------------------------------------- */
