@@ -80,7 +80,7 @@ TEST(a_moved_task_is_here_or_there)
     configure();
     free(fleet_ask(&fleet, "ZADD retry 9999999999 '{\"class\":\"note\",\"args\":[],\"jid\":\"j1\",\"queue\":\"jobs\","
                            "\"retry_count\":1}'"));
-    const char *arguments = with_config("tasks", "retry j1 --place retry --yes");
+    const char *arguments = with_config("tasks", "retry j1 --state retry --yes");
     assert_one_step("operate_move", arguments, "LLEN queue:jobs", 0, 1);
     assert_int_equal(fleet_left(&fleet), 1);
     run("", "", arguments);

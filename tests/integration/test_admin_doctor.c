@@ -450,7 +450,7 @@ TEST(a_cancelled_task_is_marked_and_everybody_is_called)
     admin("cancel", "late", "j1", "--json");
     assert_int_equal(result.exit_code, 1);
     assert_contains(result.error, "late is dead, so there is nothing to cancel; if it is retried within a day, it does "
-                                  "not start. `holdfast tasks delete late --place dead` takes it away");
+                                  "not start. `holdfast tasks delete late --state dead` takes it away");
     assert_lacks(result.error, "j1");
     assert_string_equal(result.out, "{\"cancelled\":[\"j1\"],\"unknown\":[\"late\"],\"processes_called\":2}\n");
     assert_reply(server, "1", "EXISTS it-late");

@@ -1,4 +1,4 @@
-/* holdfast tasks against a real server: pages that stay whole while places change, large places, and moves. */
+/* holdfast tasks against a real server: pages that stay whole while states change, large states, and moves. */
 #include "tests/support/admin_fixture.h"
 
 #define TASK(jid, more) "'{\"class\":\"echo\",\"args\":[],\"jid\":\"" jid "\"" more "}'"
@@ -13,7 +13,7 @@ TEST(a_listed_task_is_told_whole)
     admin_good("tasks", "list", "retry", "--json");
     assert_string_equal(
         result.out,
-        "{\"place\":\"retry\",\"tasks\":[{\"place\":\"retry\",\"key\":\"9000000000.25-j1\",\"at\":9000000000.25,"
+        "{\"state\":\"retry\",\"tasks\":[{\"state\":\"retry\",\"key\":\"9000000000.25-j1\",\"at\":9000000000.25,"
         "\"jid\":\"j1\",\"class\":\"Shown\",\"queue\":\"q\",\"created_at\":1000.0,\"enqueued_at\":1795194359.25,"
         "\"retry_count\":3,\"error_class\":\"E\",\"error_message\":\"it failed\",\"task\":{\"class\":\"mail\","
         "\"args\":[1, 2.50,{}],\"jid\":\"j1\",\"queue\":\"q\",\"created_at\":1000,\"enqueued_at\":1795194359250,"
@@ -130,7 +130,7 @@ TEST(claims_are_listed_by_process)
                                     "h:2:b    lease ended     0  q      c2   echo\n"
                                     "h:2:b    lease ended  bell  q      c3   echo\n");
     admin_good("tasks", "list", "claims", "--limit", "2", "--json");
-    assert_contains(result.out, "{\"place\":\"claims\",\"in_queue\":\"q\",\"identity\":\"h:1:a\",\"slot\":\"0\","
+    assert_contains(result.out, "{\"state\":\"claims\",\"in_queue\":\"q\",\"identity\":\"h:1:a\",\"slot\":\"0\","
                                 "\"process_alive\":true,\"jid\":\"c1\"");
     assert_contains(result.out, "\"jid\":\"c3\""); /* a process comes whole */
     admin_good("tasks", "list", "claims", "--limit", "1", "--json");
@@ -177,7 +177,7 @@ TEST(large_places_are_never_read_whole)
     admin_good("tasks", "list", "schedule", "--limit", "20", "--json", "--cursor", "7+99990");
     assert_int_equal(shown_count(), 10);
     admin_good("tasks", "list", "queue", "-q", "q", "--limit", "20");
-    admin_good("tasks", "show", "7-50000", "--place", "schedule", "--scan-limit", "100");
+    admin_good("tasks", "show", "7-50000", "--state", "schedule", "--scan-limit", "100");
     admin("tasks", "show", "none", "--scan-limit", "400");
     assert_int_equal(result.exit_code, 1);
     assert_contains(result.error, "looked through 400 entries of schedule; --scan-limit N looks further");
@@ -200,17 +200,17 @@ TEST(show_tells_everything_that_is_known)
     given("HSET hf:2:recovered:j1 h:2:b 1000.125 h:3:c -1001.5");
     given("HSET it-j1 ex 2 c '{\"done\":40}' rt 3.25 cancelled 1000");
     admin_good("tasks", "show", "1000.5-j1", "--json");
-    assert_contains(result.out, "{\"place\":\"dead\",\"key\":\"1000.5-j1\",\"at\":1000.5,\"jid\":\"j1\"");
+    assert_contains(result.out, "{\"state\":\"dead\",\"key\":\"1000.5-j1\",\"at\":1000.5,\"jid\":\"j1\"");
     assert_contains(result.out, "\"error_backtrace\":[\"a.c/1\",\"b.c\"]");
     assert_contains(result.out, "\"recoveries\":[{\"identity\":\"h:2:b\",\"at\":1000.125,\"beside_culprit\":false},"
                                 "{\"identity\":\"h:3:c\",\"at\":1001.5,\"beside_culprit\":true}],"
                                 "\"iteration\":{\"runs\":2,\"progress\":{\"done\":40},\"seconds\":3.25,"
-                                "\"cancelled\":1000},\"has_result\":false,\"fence\":null,\"why\":{\"reason\":\"dead\","
-                                "\"sentence\":\"It died ");
+                                "\"cancelled\":1000},\"has_result\":false,\"fence\":null,"
+                                "\"why\":{\"state\":\"dead\",\"reason\":\"dead\",\"sentence\":\"It died ");
     admin_good("tasks", "show", "j1");
     assert_contains(result.out, "It died ");
     assert_contains(result.out, "\nWhat to do: When the cause is mended: `holdfast tasks retry j1`.\n");
-    assert_contains(result.out, "place         dead, score 1000.5\n");
+    assert_contains(result.out, "state         dead, score 1000.5\n");
     assert_contains(result.out, "retry_count   0\n");
     assert_contains(result.out, "backtrace\n    \"a.c/1\"\n    \"b.c\"\n");
     assert_contains(result.out, "recovered     from h:2:b, ");
@@ -242,8 +242,8 @@ TEST(show_tells_the_token_of_a_running_claim)
     given("EVAL \"redis.call('HSET', KEYS[1], '3', '0123456789abcdefq' .. string.char(10) .. ARGV[1])\" 1 "
           "hf:2:process:h:1:a " TASK("c1", ""));
     admin_good("tasks", "show", "c1", "--json");
-    assert_contains(result.out, "\"place\":\"claims\"");
-    assert_contains(result.out, ",\"fence\":null,\"why\":{\"reason\":\"starts\",");
+    assert_contains(result.out, "\"state\":\"claims\"");
+    assert_contains(result.out, ",\"fence\":null,\"why\":{\"state\":\"claims\",\"reason\":\"starts\",");
     given("HSET h:1:a:work t3 '{\"queue\":\"q\",\"payload\":\"{\\\"jid\\\":\\\"c1\\\"}\",\"hf_fence\":\"77\"}'");
     admin_good("tasks", "show", "c1", "--json");
     assert_contains(result.out, ",\"fence\":\"77\",\"why\":{");
@@ -293,12 +293,12 @@ TEST(each_named_task_gets_its_answer)
     admin("tasks", "retry", "c1", "c2", "c3", "r", "8-", "none", "--json");
     assert_int_equal(result.exit_code, 1);
     assert_string_equal(result.out, "{\"verb\":\"retry\",\"results\":["
-                                    "{\"id\":\"c1\",\"place\":\"claims\",\"result\":\"process_alive\"},"
-                                    "{\"id\":\"c2\",\"place\":\"claims\",\"result\":\"done\"},"
-                                    "{\"id\":\"c3\",\"place\":\"claims\",\"result\":\"done\"},"
-                                    "{\"id\":\"r\",\"place\":\"retry\",\"result\":\"clash\"},"
-                                    "{\"id\":\"8-\",\"place\":\"retry\",\"result\":\"unfit\"},"
-                                    "{\"id\":\"none\",\"place\":null,\"result\":\"not_found\"}],"
+                                    "{\"id\":\"c1\",\"state\":\"claims\",\"result\":\"process_alive\"},"
+                                    "{\"id\":\"c2\",\"state\":\"claims\",\"result\":\"done\"},"
+                                    "{\"id\":\"c3\",\"state\":\"claims\",\"result\":\"done\"},"
+                                    "{\"id\":\"r\",\"state\":\"retry\",\"result\":\"clash\"},"
+                                    "{\"id\":\"8-\",\"state\":\"retry\",\"result\":\"unfit\"},"
+                                    "{\"id\":\"none\",\"state\":null,\"result\":\"not_found\"}],"
                                     "\"done\":2,\"gone\":0,\"refused\":4}\n");
     assert_contains(result.error, "c1: runs in h:1:a, which is alive; `holdfast cancel` ends it there");
     assert_reply(server, "2", "LLEN queue:q");
@@ -324,7 +324,7 @@ TEST(tasks_are_buried_and_deleted_from_everywhere)
     admin("tasks", "bury", "q1");
     assert_int_equal(result.exit_code, 1);
     /* What is no task for its limits then may be one now. */
-    admin("tasks", "retry", "--all", "--place", "dead", "--class", "hf.invalid", "--yes");
+    admin("tasks", "retry", "--all", "--state", "dead", "--class", "hf.invalid", "--yes");
     assert_int_equal(result.exit_code, 1);
     assert_contains(result.error, "it is no task");
     assert_reply(server, "3", "ZCARD dead");
@@ -334,23 +334,23 @@ TEST(all_of_a_place_are_moved_as_many_as_there_were)
 {
     given("EVAL \"for i = 1, 1050 do redis.call('ZADD', 'dead', i < 900 and 5 or i, '{\\\"class\\\":\\\"' .. "
           "(i %% 10 == 0 and 'mail' or 'echo') .. '\\\",\\\"args\\\":[],\\\"jid\\\":\\\"' .. i .. '\\\"}') end\" 0");
-    admin("tasks", "retry", "--all", "--place", "dead", "--class", "mail");
+    admin("tasks", "retry", "--all", "--state", "dead", "--class", "mail");
     assert_int_equal(result.exit_code, 1);
     assert_contains(result.error, "retry those that match, of 1,050 tasks of dead, class mail: say --yes");
     assert_reply(server, "1050", "ZCARD dead");
-    admin_good("tasks", "retry", "--all", "--place", "dead", "--class", "mail", "--yes");
+    admin_good("tasks", "retry", "--all", "--state", "dead", "--class", "mail", "--yes");
     assert_string_equal(result.out, "105 tasks put back\n");
     assert_reply(server, "945", "ZCARD dead");
     assert_reply(server, "105", "LLEN queue:default");
-    admin_good("tasks", "delete", "--all", "--place", "dead", "--yes", "--json");
+    admin_good("tasks", "delete", "--all", "--state", "dead", "--yes", "--json");
     assert_string_equal(result.out, "{\"verb\":\"delete\",\"done\":945,\"gone\":0,\"refused\":0}\n");
-    admin_good("tasks", "bury", "--all", "--place", "queue", "-q", "default", "--yes");
+    admin_good("tasks", "bury", "--all", "--state", "queue", "-q", "default", "--yes");
     assert_reply(server, "105", "ZCARD dead");
     assert_reply(server, "0", "EXISTS queue:default");
     assert_int_equal(redis_server_calls(server, "keys"), 0);
     admin("tasks", "delete", "--all", "--yes");
     assert_int_equal(result.exit_code, 2);
-    admin("tasks", "retry", "x", "--place", "queue");
+    admin("tasks", "retry", "x", "--state", "queue");
     assert_int_equal(result.exit_code, 2);
 }
 
@@ -363,8 +363,8 @@ TEST(an_endless_score_is_shown_as_such)
     admin_good("tasks", "list", "schedule", "--json");
     assert_contains(result.out, "\"key\":\"inf-j1\",\"at\":null,");
     admin_good("tasks", "show", "inf-j1", "j2");
-    assert_contains(result.out, "place         schedule, score inf\n");
-    assert_contains(result.out, "place         schedule, score -inf\n");
+    assert_contains(result.out, "state         schedule, score inf\n");
+    assert_contains(result.out, "state         schedule, score -inf\n");
 }
 
 TEST(burying_says_what_it_trimmed)
@@ -379,7 +379,7 @@ TEST(burying_says_what_it_trimmed)
     admin_good("tasks", "bury", "r3");
     assert_contains(result.out, "\n1 of the oldest entries of dead was trimmed away: it keeps 9999, for 180 days\n");
     assert_reply(server, "9999", "ZCARD dead");
-    admin_good("tasks", "bury", "--all", "--place", "retry", "--yes");
+    admin_good("tasks", "bury", "--all", "--state", "retry", "--yes");
     assert_contains(result.out, "1 of the oldest entries of dead was trimmed away");
     assert_contains(result.out, "\n1 task buried\n");
 }
@@ -387,7 +387,7 @@ TEST(burying_says_what_it_trimmed)
 TEST(all_claims_of_the_gone_go_back_and_those_of_the_living_stay)
 {
     given_claims();
-    admin("tasks", "retry", "--all", "--place", "claims", "--yes");
+    admin("tasks", "retry", "--all", "--state", "claims", "--yes");
     assert_int_equal(result.exit_code, 1);
     assert_string_equal(result.out, "2 tasks put back, 1 stay where they are\n");
     assert_reply(server, "2", "LLEN queue:q");
@@ -408,9 +408,9 @@ TEST(pages_that_are_too_large_for_the_node_become_smaller)
     given(fill, TASKS);
     given_lease("host:1:n", 100);
     given("CONFIG SET client-output-buffer-limit 'normal 200000 0 0'");
-    static const char *const places[][3] = {{"retry"}, {"claims"}, {"queue", "--queue", "large"}};
-    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-        admin_good("tasks", "list", "--json", "--limit=100", places[i][0], places[i][1], places[i][2]);
+    static const char *const states[][3] = {{"retry"}, {"claims"}, {"queue", "--queue", "large"}};
+    for (size_t i = 0; i < sizeof states / sizeof states[0]; i++) {
+        admin_good("tasks", "list", "--json", "--limit=100", states[i][0], states[i][1], states[i][2]);
         assert_contains(result.out, "\"looked_at\":40,\"next\":null");
     }
     admin_good("queues", "delete", "large", "--yes");

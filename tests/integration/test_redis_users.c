@@ -294,7 +294,7 @@ static void commands_run(void)
     run("contention -c %s", config);
     run("periodic -c %s", config);
     run("queues -c %s", config);
-    run("tasks -c %s --place queue --queue other delete waiting", config);
+    run("tasks -c %s --state queue --queue other delete waiting", config);
     run("queues -c %s --yes delete other", config);
     run("queues --host 127.0.0.1 --port %u --user holdfast-queue --password-env HF_TEST_QUEUE --database 1",
         redis_server_port(fleet.queue));
@@ -309,7 +309,7 @@ static void commands_run(void)
     run("tasks -c %s delete later", config);
     run("tasks -c %s retry buried", config);
     test_await(fleet_number(&fleet, "ZCARD dead") == 2); /* again */
-    run("tasks -c %s --yes --all --place dead delete", config);
+    run("tasks -c %s --yes --all --state dead delete", config);
     doctor_run();
     run("nodes -c %s", config);
     run("lock -c %s --wait=20s a b -- true", config);
@@ -338,7 +338,7 @@ static void page_serve(void)
                                         "/metrics",
                                         "/api/search/queues",
                                         "/api/search/contention?days=1",
-                                        "/api/search/tasks?place=retry",
+                                        "/api/search/tasks?state=retry",
                                         "/api/search/task?id=retried",
                                         "/api/search/holder?resource=r"};
     static const char *const changes[][2] = {{"pause", "other"}, {"resume", "other"}, {"retry", "retried"}};

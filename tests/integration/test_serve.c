@@ -10,7 +10,7 @@
 #define TOKEN       "the token of this test"
 #define OTHER_TOKEN "another one, which comes later"
 #define BEARER      "Authorization: Bearer "
-#define SEARCH      "/api/search/tasks?place=queue&queue=jobs&limit="
+#define SEARCH      "/api/search/tasks?state=queue&queue=jobs&limit="
 enum { SEARCHES_MAX = 32 };
 
 static struct program serve;
@@ -118,7 +118,7 @@ TEST(the_page_gets_a_task_as_it_is)
     assert_true(
         tells("/api/search/task?id=j1",
               "\"task\":\"{\\\"class\\\":\\\"echo\\\",\\\"args\\\":[12345678901234567890,9007199254740993,1e400],"));
-    assert_true(tells("/api/search/tasks?place=queue&queue=q",
+    assert_true(tells("/api/search/tasks?state=queue&queue=q",
                       "\"args\":[\"12345678901234567890\",\"9007199254740993\",\"1e400\"],"));
 }
 

@@ -492,7 +492,7 @@ TEST(a_task_is_opened_and_closed_with_keys)
     top_start(NULL);
     screen_await("> transfer");
     keys_send("\r");
-    screen_await("place         queue default, number 1 to run");
+    screen_await("state         queue default, number 1 to run");
     screen_await("q back");
     keys_send("q");
     screen_await("> transfer");

@@ -108,7 +108,7 @@ TEST(all_seats_in_use_are_shown)
     assert_contains(result.out, "   2  another program  leftover  1 of 3  ");
     assert_contains(result.out, "  64  another program  held      3 of 3  ");
     assert_contains(result.out, " who-waits ");
-    assert_contains(result.out, "And 1 in a line of another limit");
+    assert_contains(result.out, "And 1 in the waiting list of another limit");
     assert_int_equal(who_json("r"), 0);
     assert_contains(result.out, "\"owner\":\"one\"");
     assert_contains(result.out, "\"reader\":false,\"seat\":1},{\"value\":\"left\"");
@@ -364,8 +364,8 @@ TEST(tasks_that_workers_parked_are_listed)
     assert_lacks(result.out, "unknown");
 }
 
-/* The task says in which line it is: the place goes with it, whoever holds the lock. */
-TEST(a_waiting_task_that_is_deleted_leaves_no_place)
+/* The task says in which waiting list it is: it leaves that, whoever holds the lock. */
+TEST(a_waiting_task_that_is_deleted_leaves_its_list)
 {
     char jid[16], path[128];
     config_path(path);
@@ -378,7 +378,7 @@ TEST(a_waiting_task_that_is_deleted_leaves_no_place)
     }
     test_await(fleet_number(&fleet, "LLEN queue:jobs") == 0);
     result = program_run_arguments(
-        (const char *const[]){"tasks", "-c", path, "delete", "--place", "schedule", "waits2", NULL}, -1);
+        (const char *const[]){"tasks", "-c", path, "delete", "--state", "schedule", "waits2", NULL}, -1);
     assert_int_equal(result.exit_code, 0);
     assert_int_equal(fleet_number(&fleet, "ZCARD hf:2:waiting:resource:r"), 4);
     assert_int_equal(fleet_number(&fleet, "HEXISTS hf:2:waiters:resource:r waits2"), 0);

@@ -55,7 +55,7 @@ TEST(a_task_that_runs_and_those_behind_it)
     assert_why("first", "twin", FOUND, "Another task with its jid runs in host0:");
     run_with("tasks", "show", "third");
     assert_int_equal(run_with("result", "--json", "third"), 75);
-    assert_contains(result.out, "\"state\":\"pending\",\"error\":null,\"reason\":\"lock\"");
+    assert_contains(result.out, "\"state\":\"schedule\",\"reason\":\"lock\"");
     free(fleet_ask(&fleet, "SADD paused jobs"));
     assert_why("third", "paused", FOUND, "Its queue jobs is paused.");
 }
@@ -91,7 +91,7 @@ TEST(a_lock_of_another_program)
     given_value("lock:p", "0123456789abcdef0123456789abcdef:\"vm:17 rsync\"");
     holder_push("jobs", "behind", "p");
     assert_why("behind", "lock", FOUND,
-               "It waits for the lock on p, held by \"vm:17 rsync\"; it is number 1 of 1 in line");
+               "It waits for the lock on p, held by \"vm:17 rsync\"; it is number 1 of 1 in the waiting list");
     assert_contains(result.out, "; the lock expires in ");
     for (unsigned i = 0; i < fleet.locks.count; i++)
         lock_cluster_ask(&fleet.locks, i, "HSET lock:b a b");
@@ -190,7 +190,7 @@ TEST(what_no_worker_sees)
     holder_push("jobs", "second", "r"); /* the worker keeps it ready to hand the lock on to it */
     assert_why("second", "lock", FOUND, "It waits for the lock on r");
     holder_push("jobs", "third", "r");
-    assert_why("third", "lock", FOUND, " in line");
+    assert_why("third", "lock", FOUND, " in the waiting list");
     fleet_signal(&fleet, worker, SIGSTOP);
     free(fleet_ask(&fleet, "ZADD schedule 1000000000 '{\"class\":\"hold\",\"args\":[],\"jid\":\"late\","
                            "\"queue\":\"jobs\"}'"));

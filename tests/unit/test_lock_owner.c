@@ -1,4 +1,4 @@
-/* The texts that commands about locks read: owners in the values of locks, and places of tasks that wait. */
+/* The texts that commands about locks read: owners in the values of locks, and records of tasks that wait. */
 #include "tests/support/test.h"
 
 #include "base/memory.h"
@@ -86,11 +86,11 @@ TEST(the_host_of_a_process_may_be_longer)
     assert_false(lock_owner_is_of(&owner, identity));
 }
 
-/* --- places ------------------------------------------------------------------------------------------------------- */
+/* --- waiters ------------------------------------------------------------------------------------------------------ */
 
 static struct lock_waiter waiter;
 
-static enum lock_waiter_state place(const char *text, size_t length)
+static enum lock_waiter_state waiter_state(const char *text, size_t length)
 {
     free(waiter.queue);
     free(waiter.class_name);
@@ -108,12 +108,12 @@ static int forget(void **state)
     return 0;
 }
 
-#define DIGEST      "0123456789abcdef0123456789abcdef01234567"
-#define PLACE(TEXT) place(TEXT, sizeof(TEXT) - 1)
+#define DIGEST       "0123456789abcdef0123456789abcdef01234567"
+#define WAITER(TEXT) waiter_state(TEXT, sizeof(TEXT) - 1)
 
-TEST_WITH(a_place_has_five_lines, NULL, forget)
+TEST_WITH(a_waiter_has_five_lines, NULL, forget)
 {
-    assert_int_equal(PLACE("1795308920.026067\n" DIGEST "\njobs\nset\nclass\nof two"), LOCK_WAITER_PARKED);
+    assert_int_equal(WAITER("1795308920.026067\n" DIGEST "\njobs\nset\nclass\nof two"), LOCK_WAITER_PARKED);
     assert_string_equal(waiter.due_text, "1795308920.026067");
     assert_int_equal(waiter.due.us, 1795308920026067);
     assert_string_equal(waiter.queue, "jobs");
@@ -122,7 +122,7 @@ TEST_WITH(a_place_has_five_lines, NULL, forget)
 
 TEST_WITH(without_a_digest_it_is_on_its_way, NULL, forget)
 {
-    assert_int_equal(PLACE("1795308920.026067\n\njobs\n\n"), LOCK_WAITER_ON_WAY);
+    assert_int_equal(WAITER("1795308920.026067\n\njobs\n\n"), LOCK_WAITER_ON_WAY);
     assert_string_equal(waiter.class_name, "");
 }
 
@@ -134,7 +134,7 @@ static enum lock_waiter_state gone_at(int64_t us)
 
 TEST_WITH(what_nobody_noted_as_moved_is_on_its_way_for_ten_seconds, NULL, forget)
 {
-    assert_int_equal(PLACE("1000.000000\n" DIGEST "\njobs\nset\nclass"), LOCK_WAITER_PARKED);
+    assert_int_equal(WAITER("1000.000000\n" DIGEST "\njobs\nset\nclass"), LOCK_WAITER_PARKED);
     assert_int_equal(gone_at(999999999), LOCK_WAITER_VANISHED); /* before its time */
     assert_int_equal(gone_at(1000000000), LOCK_WAITER_ON_WAY);
     assert_int_equal(gone_at(1009999999), LOCK_WAITER_ON_WAY);
@@ -143,14 +143,14 @@ TEST_WITH(what_nobody_noted_as_moved_is_on_its_way_for_ten_seconds, NULL, forget
 
 TEST_WITH(what_is_no_place_is_unknown, NULL, forget)
 {
-    assert_int_equal(PLACE(""), LOCK_WAITER_UNKNOWN);
-    assert_int_equal(PLACE("1.0\n\njobs\nset"), LOCK_WAITER_UNKNOWN);
-    assert_int_equal(PLACE("\n\njobs\nset\nclass"), LOCK_WAITER_UNKNOWN);
-    assert_int_equal(PLACE("-inf\n\njobs\nset\nclass"), LOCK_WAITER_UNKNOWN);
-    assert_int_equal(PLACE("(1.0\n\njobs\nset\nclass"), LOCK_WAITER_UNKNOWN);
-    assert_int_equal(PLACE("1795308920.0260670000000000000000\n\njobs\nset\nclass"), LOCK_WAITER_UNKNOWN);
-    assert_int_equal(PLACE("1.0\nno digest\njobs\nset\nclass"), LOCK_WAITER_UNKNOWN);
-    assert_int_equal(PLACE("1.0\n" DIGEST DIGEST "\njobs\nset\nclass"), LOCK_WAITER_UNKNOWN);
+    assert_int_equal(WAITER(""), LOCK_WAITER_UNKNOWN);
+    assert_int_equal(WAITER("1.0\n\njobs\nset"), LOCK_WAITER_UNKNOWN);
+    assert_int_equal(WAITER("\n\njobs\nset\nclass"), LOCK_WAITER_UNKNOWN);
+    assert_int_equal(WAITER("-inf\n\njobs\nset\nclass"), LOCK_WAITER_UNKNOWN);
+    assert_int_equal(WAITER("(1.0\n\njobs\nset\nclass"), LOCK_WAITER_UNKNOWN);
+    assert_int_equal(WAITER("1795308920.0260670000000000000000\n\njobs\nset\nclass"), LOCK_WAITER_UNKNOWN);
+    assert_int_equal(WAITER("1.0\nno digest\njobs\nset\nclass"), LOCK_WAITER_UNKNOWN);
+    assert_int_equal(WAITER("1.0\n" DIGEST DIGEST "\njobs\nset\nclass"), LOCK_WAITER_UNKNOWN);
     assert_string_equal(waiter.queue, "");
 }
 

@@ -4,23 +4,23 @@
 #include "worker/commands/origin.h"
 
 /* `expected` ends with NULL. */
-static void assert_tasks(struct origin_surroundings surroundings, const char *const expected[ORIGIN_PLACES + 1])
+static void assert_tasks(struct origin_surroundings surroundings, const char *const expected[ORIGIN_FILES + 1])
 {
-    char *places[ORIGIN_PLACES];
+    char *places[ORIGIN_FILES];
     memset(places, 0x55, sizeof places);
-    origin_places(&surroundings, places);
+    origin_files(&surroundings, places);
     size_t count = 0;
     for (; expected[count] != NULL; count++) {
         assert_non_null(places[count]);
         assert_string_equal(places[count], expected[count]);
     }
-    for (size_t i = count; i < ORIGIN_PLACES; i++)
+    for (size_t i = count; i < ORIGIN_FILES; i++)
         assert_null(places[i]);
-    for (size_t i = 0; i < ORIGIN_PLACES; i++)
+    for (size_t i = 0; i < ORIGIN_FILES; i++)
         free(places[i]);
 }
 
-#define PLACES(...) ((const char *const[ORIGIN_PLACES + 1]){__VA_ARGS__})
+#define PLACES(...) ((const char *const[ORIGIN_FILES + 1]){__VA_ARGS__})
 #define ETC         "/etc/holdfast/holdfast.conf"
 
 TEST(all_places_have_their_order)

@@ -16,7 +16,7 @@ static int facts_reset(void **state)
     facts = (struct task_facts){
         .jid = "j1",
         .is_found = true,
-        .place = TASK_IN_QUEUE,
+        .state = TASK_IN_QUEUE,
         .queue = "mail",
         .class_name = "Send",
         .position = 3,
@@ -72,7 +72,7 @@ TEST(one_that_is_nowhere_is_unknown_or_has_ended)
 
 TEST(a_dead_one_says_of_what)
 {
-    facts.place = TASK_IN_DEAD;
+    facts.state = TASK_IN_DEAD;
     facts.at = AT(-180);
     facts.error = "E: oops";
     facts.is_paused = true;
@@ -84,7 +84,7 @@ TEST(a_dead_one_says_of_what)
 
 TEST(a_claim_runs_or_starts)
 {
-    facts.place = TASK_IN_CLAIMS;
+    facts.state = TASK_IN_CLAIMS;
     facts.process = "host:1:a";
     facts.is_living = true;
     facts.is_paused = true; /* it was taken before */
@@ -98,7 +98,7 @@ TEST(a_claim_runs_or_starts)
 /* Whoever was killed counts as alive until its lease ends. */
 TEST(a_claim_of_a_process_that_sends_no_heartbeat_is_doubted)
 {
-    facts.place = TASK_IN_CLAIMS;
+    facts.state = TASK_IN_CLAIMS;
     facts.process = "host:1:a";
     facts.is_living = true;
     facts.lease_end = AT(6);
@@ -120,7 +120,7 @@ TEST(a_claim_of_a_process_that_sends_no_heartbeat_is_doubted)
 
 TEST(the_claim_of_a_dead_process_comes_back)
 {
-    facts.place = TASK_IN_CLAIMS;
+    facts.state = TASK_IN_CLAIMS;
     facts.process = "host:1:a";
     facts.since = AT(-60);
     facts.lease_end = AT(-5);
@@ -150,18 +150,18 @@ TEST(a_second_task_of_a_jid_names_the_first)
         TASK_TWIN,
         "Another task with its jid runs in host:1:a since 2026-11-21T18:04:54Z (12 s ago); this one is number "
         "3 of 7 in the queue mail.",
-        "It runs too, when its turn comes. If it was pushed twice by mistake: `holdfast tasks delete j1 --place "
+        "It runs too, when its turn comes. If it was pushed twice by mistake: `holdfast tasks delete j1 --state "
         "queue --queue mail`.");
-    facts.place = TASK_IN_RETRY;
+    facts.state = TASK_IN_RETRY;
     facts.at = AT(30);
     task_reason_find(&reason, &facts, AT(0));
     assert_contains(buffer_text(&reason.sentence), "this one is in retry, and looks again in 30 s.");
-    assert_contains(buffer_text(&reason.advice), "delete j1 --place retry`");
+    assert_contains(buffer_text(&reason.advice), "delete j1 --state retry`");
 }
 
 TEST(one_for_later_says_when)
 {
-    facts.place = TASK_IN_SCHEDULE;
+    facts.state = TASK_IN_SCHEDULE;
     facts.at = AT(3600);
     assert_reason(TASK_SCHEDULED, "It is scheduled for 2026-11-21T19:05:06Z (in 60m).",
                   "Wait; or `holdfast tasks retry j1` runs it now.");
@@ -177,7 +177,7 @@ TEST(one_for_later_says_when)
                   "but two.",
                   "Give both the same configuration; if the new one is meant, stop the last process with the old one.");
     facts.workers.allowed = 2;
-    facts.place = TASK_IN_RETRY;
+    facts.state = TASK_IN_RETRY;
     facts.put_off_at.us = 0;
     facts.failures = 2;
     facts.error = "E: oops";
@@ -188,13 +188,13 @@ TEST(one_for_later_says_when)
 
 TEST(one_for_later_says_what_is_in_the_way_now_as_well)
 {
-    facts.place = TASK_IN_SCHEDULE;
+    facts.state = TASK_IN_SCHEDULE;
     facts.at = AT(3600);
     facts.workers.of_queue = 0;
     assert_reason(TASK_SCHEDULED, "It is scheduled for 2026-11-21T19:05:06Z (in 60m). No worker serves its queue mail.",
                   "Name the queue in `queues` of a worker; `holdfast status` shows which worker serves which.");
     facts.is_paused = true;
-    facts.place = TASK_IN_RETRY;
+    facts.state = TASK_IN_RETRY;
     facts.failures = 1;
     assert_reason(TASK_RETRY,
                   "It failed 1 time and is tried again in 60m (2026-11-21T19:05:06Z). Its queue mail is paused.",
@@ -203,7 +203,7 @@ TEST(one_for_later_says_what_is_in_the_way_now_as_well)
 
 TEST(one_that_is_due_and_stays_says_why)
 {
-    facts.place = TASK_IN_SCHEDULE;
+    facts.state = TASK_IN_SCHEDULE;
     facts.at = AT(-29);
     assert_code(TASK_SCHEDULED);
     facts.at = AT(-60);
@@ -233,8 +233,8 @@ TEST(one_in_its_queue_says_who_serves_it)
     facts.workers.beat = AT(-9);
     task_reason_find(&reason, &facts, AT(0));
     assert_contains(buffer_text(&reason.sentence), "threads are busy; its last heartbeat came 9.0 s ago.");
-    facts.line = TASK_LINE_RESOURCE;
-    facts.line_name = "acct:7";
+    facts.list = TASK_LIST_RESOURCE;
+    facts.list_name = "acct:7";
     facts.put_off_at = AT(-10);
     task_reason_find(&reason, &facts, AT(0));
     assert_contains(buffer_text(&reason.sentence),
@@ -293,7 +293,7 @@ TEST(the_worker_that_died_is_named)
 
 TEST(a_class_that_was_met_unserved_says_since_when)
 {
-    facts.place = TASK_IN_RETRY;
+    facts.state = TASK_IN_RETRY;
     facts.at = AT(30);
     facts.unserved_at = AT(-60);
     assert_code(TASK_RETRY); /* a worker serves it by now */
@@ -305,14 +305,14 @@ TEST(a_class_that_was_met_unserved_says_since_when)
 
 /* --- its lock ----------------------------------------------------------------------------------------------------- */
 
-static void given_a_line(enum task_line line, const char *name)
+static void given_a_list(enum task_list list, const char *name)
 {
-    facts.place = TASK_IN_SCHEDULE;
+    facts.state = TASK_IN_SCHEDULE;
     facts.at = AT(30);
     facts.put_off_at = AT(-10);
-    facts.line = line;
-    facts.line_name = name;
-    facts.is_in_line = true;
+    facts.list = list;
+    facts.list_name = name;
+    facts.is_listed = true;
     facts.ahead = 1;
     facts.waiting = 5;
     facts.lock.is_asked = true;
@@ -356,12 +356,12 @@ static void given_a_holder(bool is_living)
 
 TEST(a_held_lock_names_its_holder)
 {
-    given_a_line(TASK_LINE_RESOURCE, "acct:7");
+    given_a_list(TASK_LIST_RESOURCE, "acct:7");
     given_a_holder(true);
     assert_reason(
         TASK_LOCK,
         "It waits for the lock on acct:7, held since 2026-11-21T18:05:04Z (2.0 s ago) by the task j0 (Send) in "
-        "host:1:a, which is alive; it is number 2 of 5 in line.",
+        "host:1:a, which is alive; it is number 2 of 5 in the waiting list.",
         "`holdfast who acct:7` shows more. If its holder hangs, `holdfast cancel j0` ends that task.");
     assert_int_equal(reason.expected.us, 0);
     facts.is_paused = true;
@@ -371,11 +371,11 @@ TEST(a_held_lock_names_its_holder)
 /* Its worker shows no run yet, so it seems to have a thread for the task. */
 TEST(one_in_its_queue_may_need_a_lock_that_is_held)
 {
-    given_a_line(TASK_LINE_PLACES, "acct:7");
+    given_a_list(TASK_LIST_SEATS, "acct:7");
     given_a_holder(true);
-    facts.place = TASK_IN_QUEUE;
+    facts.state = TASK_IN_QUEUE;
     facts.put_off_at.us = 0;
-    facts.is_in_line = false;
+    facts.is_listed = false;
     facts.lock.holders = facts.lock.limit = 3;
     facts.lock.beat = AT(-9);
     task_reason_find(&reason, &facts, AT(0));
@@ -386,7 +386,7 @@ TEST(one_in_its_queue_may_need_a_lock_that_is_held)
     facts.lock.holders = 2;
     assert_code(TASK_QUEUED);
     facts.lock.holders = 3;
-    facts.put_off_at = AT(-10); /* it has waited in line, and its turn has come */
+    facts.put_off_at = AT(-10); /* it has waited in the waiting list, and its turn has come */
     assert_code(TASK_QUEUED);
     facts.workers.allowed = 0;
     assert_code(TASK_TERMS);
@@ -394,9 +394,9 @@ TEST(one_in_its_queue_may_need_a_lock_that_is_held)
 
 TEST(a_claim_may_wait_for_its_lock)
 {
-    given_a_line(TASK_LINE_RESOURCE, "acct:7");
+    given_a_list(TASK_LIST_RESOURCE, "acct:7");
     given_a_holder(true);
-    facts.place = TASK_IN_CLAIMS;
+    facts.state = TASK_IN_CLAIMS;
     facts.process = "host:2:b";
     facts.is_living = true;
     facts.ahead = 0;
@@ -411,32 +411,34 @@ TEST(a_claim_may_wait_for_its_lock)
 
 TEST(the_start_is_expected_by_the_mean_hold)
 {
-    given_a_line(TASK_LINE_RESOURCE, "acct:7");
+    given_a_list(TASK_LIST_RESOURCE, "acct:7");
     given_a_holder(true);
     facts.lock.hold_us = 12 * US_PER_S;
     task_reason_find(&reason, &facts, AT(0));
-    assert_contains(
-        buffer_text(&reason.sentence),
-        "number 2 of 5 in line, and starts in about 22 s (such a lock is held for 12 s, the mean of today).");
+    assert_contains(buffer_text(&reason.sentence), "number 2 of 5 in the waiting list, and starts in about 22 s (such "
+                                                   "a lock is held for 12 s, the mean of today).");
     assert_int_equal(reason.expected.us, AT(22).us);
     facts.lock.since = AT(-13); /* nobody knows when such a one ends */
     task_reason_find(&reason, &facts, AT(0));
-    assert_contains(buffer_text(&reason.sentence), "5 in line (such a lock is held for 12 s, the mean of today).");
+    assert_contains(buffer_text(&reason.sentence),
+                    "5 in the waiting list (such a lock is held for 12 s, the mean of today).");
     assert_int_equal(reason.expected.us, 0);
 }
 
 TEST(a_dead_holder_has_the_lock_until_it_expires)
 {
-    given_a_line(TASK_LINE_RESOURCE, "acct:7");
+    given_a_list(TASK_LIST_RESOURCE, "acct:7");
     given_a_holder(false);
     facts.ahead = 0;
     task_reason_find(&reason, &facts, AT(0));
-    assert_contains(buffer_text(&reason.sentence),
-                    "in host:1:a, whose lease has ended; it is number 1 of 5 in line, and starts in about 8.0 s.");
+    assert_contains(
+        buffer_text(&reason.sentence),
+        "in host:1:a, whose lease has ended; it is number 1 of 5 in the waiting list, and starts in about 8.0 s.");
     assert_contains(buffer_text(&reason.advice), "`holdfast unlock acct:7` takes it from a holder that is gone.");
     facts.ahead = 1; /* for how long that one holds it is not known */
     task_reason_find(&reason, &facts, AT(0));
-    assert_contains(buffer_text(&reason.sentence), "in line; the lock expires in 8.0 s, if nobody extends it.");
+    assert_contains(buffer_text(&reason.sentence), "in the waiting list; the lock expires in 8.0 s, if nobody extends "
+                                                   "it.");
     facts.lock.hold_us = 12 * US_PER_S;
     task_reason_find(&reason, &facts, AT(0));
     assert_int_equal(reason.expected.us, AT(20).us);
@@ -444,12 +446,13 @@ TEST(a_dead_holder_has_the_lock_until_it_expires)
 
 TEST(a_lock_of_a_program_shows_what_it_says)
 {
-    given_a_line(TASK_LINE_RESOURCE, "acct:7");
+    given_a_list(TASK_LIST_RESOURCE, "acct:7");
     facts.lock.hold_us = 12 * US_PER_S; /* of tasks */
     task_reason_find(&reason, &facts, AT(0));
-    assert_contains(buffer_text(&reason.sentence),
-                    "on acct:7, held by \"vm:17 rsync\"; it is number 2 of 5 in line; the lock expires in 8.0 s, if "
-                    "nobody extends it");
+    assert_contains(
+        buffer_text(&reason.sentence),
+        "on acct:7, held by \"vm:17 rsync\"; it is number 2 of 5 in the waiting list; the lock expires in 8.0 s, if "
+        "nobody extends it");
     assert_int_equal(reason.expected.us, 0);
     facts.lock.is_shared = true;
     facts.lock.holders = 3;
@@ -459,7 +462,7 @@ TEST(a_lock_of_a_program_shows_what_it_says)
 
 TEST(the_lock_of_its_own_earlier_run_is_told_as_that)
 {
-    given_a_line(TASK_LINE_RESOURCE, "acct:7");
+    given_a_list(TASK_LIST_RESOURCE, "acct:7");
     given_a_holder(false);
     facts.lock.jid = "j1";
     assert_reason(TASK_TWIN,
@@ -468,9 +471,9 @@ TEST(the_lock_of_its_own_earlier_run_is_told_as_that)
                   "Nothing: it runs when that run has ended, or its lock has expired.");
 }
 
-TEST(places_are_full_or_not)
+TEST(seats_are_taken_or_free)
 {
-    given_a_line(TASK_LINE_PLACES, "acct:7");
+    given_a_list(TASK_LIST_SEATS, "acct:7");
     given_a_holder(true);
     facts.lock.holders = facts.lock.limit = 3;
     facts.lock.hold_us = 12 * US_PER_S;
@@ -478,43 +481,45 @@ TEST(places_are_full_or_not)
     facts.waiting = 5;
     task_reason_find(&reason, &facts, AT(0));
     assert_string_equal(task_reason_name(reason.code), "limit");
-    assert_contains(buffer_text(&reason.sentence),
-                    "It waits for a seat at acct:7: all of 3 are taken, one since 2026-11-21T18:05:04Z (2.0 s ago) by "
-                    "the task j0 (Send) in host:1:a, which is alive; it is number 5 of 5 in line, and starts in about "
-                    "22 s (");
+    assert_contains(
+        buffer_text(&reason.sentence),
+        "It waits for a seat at acct:7: all of 3 are taken, one since 2026-11-21T18:05:04Z (2.0 s ago) by "
+        "the task j0 (Send) in host:1:a, which is alive; it is number 5 of 5 in the waiting list, and starts in about "
+        "22 s (");
     facts.lock.holders = 2;
     assert_reason(TASK_TURN,
-                  "It waits for a seat at acct:7, which is free; it is number 5 of 5 in line, and comes at the latest "
+                  "It waits for a seat at acct:7, which is free; it is number 5 of 5 in the waiting list, and comes at "
+                  "the latest "
                   "in 30 s.",
                   "Nothing.");
 }
 
 TEST(a_share_that_is_used_up_is_told)
 {
-    given_a_line(TASK_LINE_CLASS, "Send");
+    given_a_list(TASK_LIST_CLASS, "Send");
     facts.lock.is_asked = false;
-    assert_reason(
-        TASK_SHARE,
-        "As many tasks of its class Send run as its share of the threads allows; it is number 2 of 5 in line.",
-        "Wait, raise `share` of the class, or start more workers.");
+    assert_reason(TASK_SHARE,
+                  "As many tasks of its class Send run as its share of the threads allows; it is number 2 of 5 in the "
+                  "waiting list.",
+                  "Wait, raise `share` of the class, or start more workers.");
 }
 
 TEST(too_few_lock_nodes_are_told_with_their_trouble)
 {
-    given_a_line(TASK_LINE_RESOURCE, "acct:7");
+    given_a_list(TASK_LIST_RESOURCE, "acct:7");
     facts.lock.voters = 1;
     facts.lock.trouble = "lock2, lock3: gone";
     assert_reason(
         TASK_NO_QUORUM,
         "It waits for the lock on acct:7, and nobody can have it: 1 of 3 lock nodes vote (lock2, lock3: gone).",
         "`holdfast nodes` says of each node why it does not vote, and what to do.");
-    facts.line = TASK_LINE_NONE; /* put off, since no worker knows the group */
+    facts.list = TASK_LIST_NONE; /* put off, since no worker knows the group */
     task_reason_find(&reason, &facts, AT(0));
     assert_contains(buffer_text(&reason.sentence), "It waits for its lock, and nobody can have it: 1 of 3");
     facts.lock.voters = 3;
     facts.lock.state = LOCK_IS_UNKNOWN;
     assert_code(TASK_NO_QUORUM);
-    facts.place = TASK_IN_CLAIMS; /* a worker asks for it */
+    facts.state = TASK_IN_CLAIMS; /* a worker asks for it */
     facts.is_living = true;
     assert_code(TASK_NO_QUORUM);
     facts.lock.state = LOCK_IS_FREE;
@@ -523,7 +528,7 @@ TEST(too_few_lock_nodes_are_told_with_their_trouble)
 
 TEST(what_is_no_lock_is_told)
 {
-    given_a_line(TASK_LINE_RESOURCE, "acct:7");
+    given_a_list(TASK_LIST_RESOURCE, "acct:7");
     facts.lock.state = LOCK_IS_BLOCKED;
     facts.lock.blocked = 2;
     assert_reason(TASK_BLOCKED,
@@ -534,12 +539,12 @@ TEST(what_is_no_lock_is_told)
 
 TEST(a_free_lock_is_its_turn)
 {
-    given_a_line(TASK_LINE_RESOURCE, "acct:7");
+    given_a_list(TASK_LIST_RESOURCE, "acct:7");
     facts.lock.state = LOCK_IS_LEFTOVER;
     assert_code(TASK_TURN);
     facts.lock.state = LOCK_IS_FREE;
     assert_code(TASK_TURN);
-    facts.is_in_line = false; /* another task of its jid has the place */
+    facts.is_listed = false; /* another task of its jid has the entry */
     task_reason_find(&reason, &facts, AT(0));
     assert_contains(buffer_text(&reason.sentence),
                     "which is free; it is in schedule, and looks again in 30 s, and comes");
@@ -547,15 +552,15 @@ TEST(a_free_lock_is_its_turn)
 
 TEST(a_lock_without_a_configuration_is_told_all_the_same)
 {
-    given_a_line(TASK_LINE_RESOURCE, "acct:7");
+    given_a_list(TASK_LIST_RESOURCE, "acct:7");
     facts.lock.is_asked = false;
     facts.lock.why_not = "the configuration names no lock nodes";
     task_reason_find(&reason, &facts, AT(0));
     assert_string_equal(task_reason_name(reason.code), "lock");
     assert_string_equal(buffer_text(&reason.sentence),
                         "It waits for the lock on acct:7; who holds it is not known (\"the configuration names no lock "
-                        "nodes\"); it is number 2 of 5 in line.");
-    facts.line = TASK_LINE_PLACES;
+                        "nodes\"); it is number 2 of 5 in the waiting list.");
+    facts.list = TASK_LIST_SEATS;
     assert_code(TASK_LIMIT);
 }
 
@@ -573,13 +578,13 @@ TEST(names_cannot_steer_a_terminal)
 TEST(commands_for_a_local_fleet_can_be_copied)
 {
     facts.is_local = true;
-    given_a_line(TASK_LINE_RESOURCE, "acct:7");
+    given_a_list(TASK_LIST_RESOURCE, "acct:7");
     given_a_holder(true);
     task_reason_find(&reason, &facts, AT(0));
     assert_string_equal(buffer_text(&reason.advice),
                         "`holdfast who acct:7 --local` shows more. If its holder hangs, `holdfast cancel j0 --local` "
                         "ends that task.");
-    facts.line = TASK_LINE_CLASS;
+    facts.list = TASK_LIST_CLASS;
     task_reason_find(&reason, &facts, AT(0));
     assert_string_equal(buffer_text(&reason.advice),
                         "Wait, raise `share` of the class, or start more workers."); /* that is no command */

@@ -89,12 +89,12 @@ TEST(backtraces_are_unfolded_or_refused)
 
 /* --- what goes to the target -------------------------------------------------------------------------------------- */
 
-static const char *fresh(enum operate_verb verb, enum task_place place, const char *text)
+static const char *fresh(enum operate_verb verb, enum task_state state, const char *text)
 {
     static struct buffer made;
     struct buffer queue = {0};
     struct error error = ERROR_NONE;
-    struct task_entry entry = {.place = place, .task = {text, strlen(text)}, .queue = "claimed"};
+    struct task_entry entry = {.state = state, .task = {text, strlen(text)}, .queue = "claimed"};
     buffer_fini(&made);
     made = (struct buffer){0};
     read_text(text);

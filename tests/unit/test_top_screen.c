@@ -358,13 +358,13 @@ TEST(totals_that_shrink_begin_anew)
 
 /* --- what somebody has chosen ------------------------------------------------------------------------------------- */
 
-/* Types all of it; the last wish. */
-static enum top_wish type(struct top_view *view, const char *keys)
+/* Types all of it; the last action. */
+static enum top_action type(struct top_view *view, const char *keys)
 {
-    enum top_wish wish = TOP_NOTHING;
+    enum top_action action = TOP_NOTHING;
     for (size_t at = 0, used; keys[at] != '\0'; at += used)
-        wish = top_view_type(view, keys + at, strlen(keys + at), &used);
-    return wish;
+        action = top_view_type(view, keys + at, strlen(keys + at), &used);
+    return action;
 }
 
 static const char *chosen_screen(const struct top_facts *facts, struct top_view *view, unsigned width, unsigned height)

@@ -109,19 +109,19 @@ static void details_read(struct backlog *backlog, struct console *console)
 
 /* Of a queue whose oldest task has waited for a minute, nothing that was pushed within the minute was taken. So it
  * grows when there is more of that than the fleet did in a minute: clearly more, because both numbers vary. The task in
- * that place shows it. */
+ * the task at that position shows it. */
 void backlog_growth_read(struct backlog *backlog, struct console *console, long long done)
 {
     long long more = done + done / 10 + 10;
-    char place[24];
-    snprintf(place, sizeof place, "%lld", more - 1);
+    char position[24];
+    snprintf(position, sizeof position, "%lld", more - 1);
     node_client_begin(console->client);
     for (size_t i = 0; done >= 0 && i < backlog->count; i++) {
         struct backlog_queue *queue = &backlog->items[i];
         if (queue->is_paused || queue->latency_us <= GROWTH_US || queue->length < more)
             continue;
-        node_client_ask(console->client, "LINDEX", console_key(console, console->keys.queue_prefix, queue->name), place,
-                        NULL);
+        node_client_ask(console->client, "LINDEX", console_key(console, console->keys.queue_prefix, queue->name),
+                        position, NULL);
         queue->pushed_lately = more;
     }
     console_run(console);

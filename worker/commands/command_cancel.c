@@ -101,7 +101,7 @@ static bool all_are_seen(const struct cancel_command *cancel)
     return all;
 }
 
-/* After they are marked, which may be urgent. One that moves from place to place can be missed once. */
+/* After they are marked, which may be urgent. One that moves from state to state can be missed once. */
 static int look(struct cancel_command *cancel)
 {
     struct task_search search = {.console = &cancel->console,
@@ -130,7 +130,7 @@ static void missing_tell(struct cancel_command *cancel, size_t index)
     if (cancel->is_dead[index])
         console_complain(&cancel->console,
                          "%s is dead, so there is nothing to cancel; if it is retried within a day, it does not start. "
-                         "`holdfast tasks delete %s --place dead` takes it away",
+                         "`holdfast tasks delete %s --state dead` takes it away",
                          jid, jid);
     else if (cancel->ended_at[index].us != 0)
         console_complain(&cancel->console, "%s had ended before, at %s", jid,
@@ -168,7 +168,7 @@ static int tell(struct cancel_command *cancel, long long called)
 
 #define AT(member) offsetof(struct cancel_command, member)
 static const struct option_row options[] = {
-    {OPTION_COUNT, 0, "scan-limit", "N", "look for the tasks through so many entries of a place (10000)",
+    {OPTION_COUNT, 0, "scan-limit", "N", "look for the tasks through so many entries of a state (10000)",
      .offset = AT(scan_limit), .least = 1},
     {OPTION_TABLE, .table = console_options, .offset = AT(console)},
     {.type = OPTION_END},

@@ -32,7 +32,7 @@ static const struct doctor_kind no_workers = {"no-workers", DOCTOR_WARNING,
                                               "Start a worker: `holdfast work -c FILE`."};
 static const struct doctor_kind orphaned_claims = {
     "orphaned-claims", DOCTOR_ERROR, "What this process had claimed runs nowhere and waits in no queue.",
-    "Start a worker, which recovers it; or `holdfast tasks retry --all --place claims`."};
+    "Start a worker, which recovers it; or `holdfast tasks retry --all --state claims`."};
 static const struct doctor_kind answers_unreceived = {
     "answers-unreceived", DOCTOR_ERROR, "These tasks are claimed again and again and never run.",
     "Raise client-output-buffer-limit for normal clients on the queue node, or push smaller tasks."};
@@ -133,7 +133,7 @@ static void doctor_print(const struct doctor *doctor)
 static int examine(struct console *console, int64_t key_limit)
 {
     struct doctor doctor = {.console = console, .key_limit = (unsigned long long)key_limit};
-    static void (*const parts[])(struct doctor *) = {doctor_examine_node, doctor_examine_fleet, doctor_examine_places,
+    static void (*const parts[])(struct doctor *) = {doctor_examine_node, doctor_examine_fleet, doctor_examine_states,
                                                      doctor_examine_keys, doctor_examine_locks, doctor_examine_rights,
                                                      health_examine};
     status_read(&doctor.status, console);

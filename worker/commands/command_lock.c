@@ -73,8 +73,8 @@ struct lock_command {
 
 #define AT(member) offsetof(struct lock_command, member)
 static const struct option_row options[] = {
-    {OPTION_DURATION, 'w', "wait", "DURATION", "wait in line for at most so long (for ever)", .offset = AT(wait_ns),
-     .given = GIVEN(AT(has_wait))},
+    {OPTION_DURATION, 'w', "wait", "DURATION", "wait for its turn for at most so long (for ever)",
+     .offset = AT(wait_ns), .given = GIVEN(AT(has_wait))},
     {OPTION_FLAG, 0, "no-wait", NULL, "do not wait for a holder", .offset = AT(never_waits)},
     {OPTION_DURATION, 0, "ttl", "DURATION",
      "how long the lock outlives its holder (lock.ttl, or 10s; at most the group's max_ttl)", .offset = AT(ttl_ns),
@@ -639,7 +639,7 @@ static int lock_reenter(struct lock_command *self)
     return code;
 }
 
-/* --- the line ----------------------------------------------------------------------------------------------------- */
+/* --- the command line --------------------------------------------------------------------------------------------- */
 
 static int terms_check(struct lock_command *self)
 {
@@ -805,7 +805,7 @@ const struct command command_lock = {
     .about =
         "Takes the lock on every RESOURCE, all or none, runs COMMAND, and gives the lock back when COMMAND has ended.\n"
         "The lock is extended meanwhile. It is the lock of tasks that name the same resource, and excludes them.\n"
-        "Without --wait it waits for ever, in line; nothing is started before it is held.\n"
+        "Without --wait it waits for its turn for ever; nothing is started before it is held.\n"
         "\n"
         "COMMAND runs as without it: terminal, standard input, open files, signals and Ctrl-Z. It gets\n"
         "  HOLDFAST_RESOURCE     the names, one a line\n"

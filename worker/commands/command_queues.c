@@ -85,10 +85,10 @@ static int drop(struct deletion *deletion)
     return EXIT_CODE_OK;
 }
 
-/* What is left of the tasks of a page: what they hold as unique, and their places in waiting lists. */
+/* What is left of the tasks of a page: what they hold as unique, and in which waiting lists they are. */
 struct leftovers {
     struct operate_unique uniques[FREE_PAGE];
-    struct operate_unique waits[FREE_PAGE]; /* the name of a list, and the jid that has a place there */
+    struct operate_unique waits[FREE_PAGE]; /* the name of a list, and the jid that is in it */
     size_t unique_count, wait_count;
 };
 

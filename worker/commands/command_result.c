@@ -15,7 +15,7 @@ struct result_command {
 static const struct option_row options[] = {
     {OPTION_DURATION, 'w', "wait", "[=DURATION]", "until there is one, or there will be none; at most so long",
      .offset = AT(await.wait_ns), .given = GIVEN(AT(await.waits))},
-    {OPTION_COUNT, 0, "scan-limit", "N", "look for the task through so many entries of a place (10000)",
+    {OPTION_COUNT, 0, "scan-limit", "N", "look for the task through so many entries of a state (10000)",
      .offset = AT(await.scan_limit), .least = 1},
     {OPTION_TABLE, .table = console_options, .offset = AT(console)},
     {.type = OPTION_END},
@@ -55,8 +55,9 @@ const struct command command_result = {
         "dead, has ended without one, or nobody knows it; with 75 when there is none yet: the task waits, runs or\n"
         "is to be tried again, or nodes could not be reached.\n"
         "\n"
-        "JSON: jid, state (done, cancelled, pending, dead, gone, unknown); of a task that is done or cancelled also\n"
-        "ended_at and result; of any other error (of its last run, or null), and what `holdfast why` prints.\n",
+        "JSON: jid, state (done, cancelled, gone, unknown, or that of `holdfast tasks`); of a task that is done or\n"
+        "cancelled also ended_at and result; of any other what `holdfast why` prints, and error (of its last run, or\n"
+        "null).\n",
     .examples = "  holdfast result 0123456789abcdef01234567\n"
                 "  holdfast result 0123456789abcdef01234567 --wait=30s\n",
     .options = options,

@@ -72,11 +72,11 @@ static void entry_put(const struct task_entry *entry, struct task_view *view, st
     printer_row(out);
     printer_unknown(out, "-");
     if (out->is_json) {
-        tasks_place_json(entry, view->is_task ? view->envelope.jid : "", &out->json);
+        tasks_state_json(entry, view->is_task ? view->envelope.jid : "", &out->json);
         task_view_json(view, &out->json);
-    } else if (task_place_is_set(entry->place)) {
+    } else if (task_state_is_set(entry->state)) {
         set_cells(entry, view, out);
-    } else if (entry->place == TASK_IN_QUEUE) {
+    } else if (entry->state == TASK_IN_QUEUE) {
         queue_cells(entry, view, out);
     } else {
         claim_cells(entry, view, out);
@@ -98,7 +98,7 @@ struct listing {
 static void page_tell(struct listing *listing)
 {
     const struct tasks *tasks = listing->tasks;
-    bool is_whole = tasks->place == TASK_IN_CLAIMS;
+    bool is_whole = tasks->state == TASK_IN_CLAIMS;
     size_t seen = 0;
     for (; seen < listing->walk.count && (is_whole || listing->shown < tasks->limit); seen++) {
         const struct task_entry *entry = &listing->walk.entries[seen];
@@ -115,7 +115,7 @@ static void page_tell(struct listing *listing)
 static int pages_tell(struct listing *listing)
 {
     const struct tasks *tasks = listing->tasks;
-    bool has_filter = tasks->class_name != NULL || (tasks->queue != NULL && tasks->place != TASK_IN_QUEUE);
+    bool has_filter = tasks->class_name != NULL || (tasks->queue != NULL && tasks->state != TASK_IN_QUEUE);
     int code = EXIT_CODE_OK;
     while (code == EXIT_CODE_OK && !listing->walk.is_over && listing->shown < tasks->limit &&
            listing->looked < tasks->scan_limit) {
@@ -148,13 +148,13 @@ static int tasks_list(struct tasks *tasks)
     struct listing listing = {.tasks = tasks};
     struct error error = ERROR_NONE;
     struct buffer text = {0};
-    const char *queue = tasks->place == TASK_IN_QUEUE ? tasks->queue : NULL;
-    if (!task_walk_begin(&listing.walk, &tasks->console, tasks->place, queue, tasks->cursor, &error)) {
+    const char *queue = tasks->state == TASK_IN_QUEUE ? tasks->queue : NULL;
+    if (!task_walk_begin(&listing.walk, &tasks->console, tasks->state, queue, tasks->cursor, &error)) {
         task_walk_end(&listing.walk);
         return console_complain(&tasks->console, "%s", error.text);
     }
     listing.out = printer_begin(tasks->console.as_json, tasks->console.now, &text);
-    printer_text(&listing.out, NULL, "place", task_place_name(tasks->place));
+    printer_text(&listing.out, NULL, "state", task_state_name(tasks->state));
     printer_list(&listing.out, "tasks");
     int code = pages_tell(&listing);
     if (code == EXIT_CODE_OK)
@@ -172,10 +172,10 @@ enum { IDS_MAX = 1000, LIMIT_DEFAULT = 50, LIMIT_MOST = 100000, SCAN_DEFAULT = 1
 
 #define SCAN_MOST (INT64_C(1) << 40)
 
-static bool place_take(void *target, const char *text, struct error *error)
+static bool state_take(void *target, const char *text, struct error *error)
 {
-    return task_place_parse(text, target) ||
-           error_set(error, "\"%s\" is no place: it is queue, schedule, retry, dead or claims", text);
+    return task_state_parse(text, target) ||
+           error_set(error, "\"%s\" is no state: it is queue, schedule, retry, dead or claims", text);
 }
 
 static bool queue_take(void *target, const char *text, struct error *error)
@@ -186,16 +186,16 @@ static bool queue_take(void *target, const char *text, struct error *error)
 
 #define AT(member) offsetof(struct tasks, member)
 static const struct option_row options[] = {
-    {OPTION_TAKEN, 0, "place", "PLACE", "look only there: queue, schedule, retry, dead or claims", .offset = AT(place),
-     .given = GIVEN(AT(has_place)), .take = place_take},
+    {OPTION_TAKEN, 0, "state", "STATE", "look only there: queue, schedule, retry, dead or claims", .offset = AT(state),
+     .given = GIVEN(AT(has_state)), .take = state_take},
     {OPTION_TAKEN, 'q', "queue", "NAME", "only tasks of this queue; needed to list one", .offset = AT(queue),
      .take = queue_take},
     {OPTION_TEXT, 0, "class", "NAME", "only tasks of this class", .offset = AT(class_name)},
     {OPTION_COUNT, 'n', "limit", "N", "list so many tasks (50)", .offset = AT(limit), .least = 1, .most = LIMIT_MOST},
     {OPTION_TEXT, 0, "cursor", "TEXT", "list from where another list ended", .offset = AT(cursor)},
-    {OPTION_COUNT, 0, "scan-limit", "N", "look through so many entries of a place (10000)", .offset = AT(scan_limit),
+    {OPTION_COUNT, 0, "scan-limit", "N", "look through so many entries of a state (10000)", .offset = AT(scan_limit),
      .least = 1, .most = SCAN_MOST},
-    {OPTION_FLAG, 'a', "all", NULL, "retry, bury or delete all tasks of --place", .offset = AT(all)},
+    {OPTION_FLAG, 'a', "all", NULL, "retry, bury or delete all tasks of --state", .offset = AT(all)},
     {OPTION_FLAG, 'y', "yes", NULL, "without being asked", .offset = AT(is_sure)},
     {OPTION_TABLE, .table = console_options, .offset = AT(console)},
     {.type = OPTION_END},
@@ -208,11 +208,11 @@ static const char *const action_names[ACTIONS] = {"list", "show", "retry", "bury
 static int list_check(struct tasks *tasks)
 {
     struct error error = ERROR_NONE;
-    if (tasks->id_count + tasks->has_place != 1)
-        return command_misused(&command_tasks, "list one place: queue, schedule, retry, dead or claims");
-    if (tasks->id_count == 1 && !place_take(&tasks->place, tasks->ids[0], &error))
+    if (tasks->id_count + tasks->has_state != 1)
+        return command_misused(&command_tasks, "list one state: queue, schedule, retry, dead or claims");
+    if (tasks->id_count == 1 && !state_take(&tasks->state, tasks->ids[0], &error))
         return command_misused(&command_tasks, "%s", error.text);
-    if (tasks->place == TASK_IN_QUEUE && tasks->queue == NULL)
+    if (tasks->state == TASK_IN_QUEUE && tasks->queue == NULL)
         return command_misused(&command_tasks, "say which one with --queue NAME; `holdfast queues` lists them");
     return EXIT_CODE_OK;
 }
@@ -221,13 +221,13 @@ static int operate_check(const struct tasks *tasks, enum action action)
 {
     if (tasks->all == (tasks->id_count > 0))
         return command_misused(&command_tasks, "name tasks, or say --all");
-    if (tasks->all && !tasks->has_place)
-        return command_misused(&command_tasks, "--all wants --place");
-    if (tasks->all && tasks->place == TASK_IN_QUEUE && tasks->queue == NULL)
+    if (tasks->all && !tasks->has_state)
+        return command_misused(&command_tasks, "--all wants --state");
+    if (tasks->all && tasks->state == TASK_IN_QUEUE && tasks->queue == NULL)
         return command_misused(&command_tasks, "say which one with --queue NAME; `holdfast queues` lists them");
-    if (tasks->has_place && tasks->place == TASK_IN_QUEUE && action == ACTION_RETRY)
+    if (tasks->has_state && tasks->state == TASK_IN_QUEUE && action == ACTION_RETRY)
         return command_misused(&command_tasks, "what is in a queue is about to run; there is nothing to retry");
-    if (tasks->has_place && tasks->place == TASK_IN_DEAD && action == ACTION_BURY)
+    if (tasks->has_state && tasks->state == TASK_IN_DEAD && action == ACTION_BURY)
         return command_misused(&command_tasks, "what is dead is buried already");
     return EXIT_CODE_OK;
 }
@@ -278,28 +278,28 @@ static int run(int argc, char **argv)
 const struct command command_tasks = {
     .name = "tasks",
     .summary = "list, show, retry, bury and delete tasks",
-    .arguments = "list PLACE | show ID... | retry|bury|delete [ID...]",
+    .arguments = "list STATE | show ID... | retry|bury|delete [ID...]",
     .about =
-        "PLACE is queue (with --queue NAME), schedule, retry, dead, or claims: what processes are working at. Lists\n"
-        "come by the page; the line `more: --cursor TEXT` says how to go on. An entry that stays in its place all the\n"
+        "STATE is queue (with --queue NAME), schedule, retry, dead, or claims: what processes are working at. Lists\n"
+        "come by the page; the line `more: --cursor TEXT` says how to go on. An entry that stays in its state all the\n"
         "while is listed, also when others come and go.\n"
         "\n"
         "ID is a jid, or SCORE-JID (the KEY of a list), which is found at once in a set of any size. A jid is looked\n"
-        "for in all places, through --scan-limit entries of each. `show` prints what `holdfast why` does, then every\n"
+        "for in all states, through --scan-limit entries of each. `show` prints what `holdfast why` does, then every\n"
         "member, with the backtrace unfolded, and from which processes the task was recovered.\n"
         "\n"
         "`retry` puts tasks back into their queues, with one failure forgotten, as dashboards do; `bury` puts them "
         "into\n"
         "dead, `delete` takes them away. Each task is moved by one script if it is still what it was when it was "
         "looked\n"
-        "at, and repeating a call is harmless. With --all, those of --place that match --queue and --class, as many "
+        "at, and repeating a call is harmless. With --all, those of --state that match --queue and --class, as many "
         "as\n"
         "there were at the beginning; this asks first, and without a terminal it wants --yes.\n"
         "\n"
         "Claims of a process that is alive stay: `holdfast cancel` ends these tasks. Claims of dead processes are\n"
         "recovered by the living ones; retry does it when there are none.\n"
         "\n"
-        "JSON of list: place, tasks, looked_at, next (the cursor, or null); of a task: place, key and at, or in_queue "
+        "JSON of list: state, tasks, looked_at, next (the cursor, or null); of a task: state, key and at, or in_queue "
         "and\n"
         "position, or identity, slot and process_alive; jid, class, queue, created_at, enqueued_at, "
         "retry_count,\n"
@@ -307,14 +307,14 @@ const struct command command_tasks = {
         "recoveries,\n"
         "iteration\n"
         "(progress and runs of a task that reports some), has_result (an earlier run of the jid left one), and\n"
-        "fence, the token of a claim that runs under a lock. JSON of retry, bury, delete: verb, results (id, place,\n"
+        "fence, the token of a claim that runs under a lock. JSON of retry, bury, delete: verb, results (id, state,\n"
         "result: done, gone, clash, process_alive, unfit, not_found), done, gone, refused; of bury also trimmed, the "
         "entries of\n"
         "dead that had to make room.\n",
     .examples = "  holdfast tasks list retry --class mail\n"
                 "  holdfast tasks show 0123456789abcdef01234567\n"
                 "  holdfast tasks retry 1795194409.088278-0123456789abcdef01234567\n"
-                "  holdfast tasks retry --all --place dead --class mail --yes\n"
+                "  holdfast tasks retry --all --state dead --class mail --yes\n"
                 "  holdfast tasks list dead --json | jq -r '.tasks[].error_message'\n",
     .options = options,
     .arguments_max = IDS_MAX,

@@ -23,7 +23,7 @@
 
 /* A snapshot that nobody's terminal has to hold is not cut. */
 enum { PAPER_WIDTH = 1000, PAPER_HEIGHT = 10000 };
-enum { OPEN_SCANS = 1000 }; /* entries of a place that are looked through for a task that was chosen */
+enum { OPEN_SCANS = 1000 }; /* entries of a state that are looked through for a task that was chosen */
 
 struct top_command {
     int64_t interval_ns;
@@ -37,7 +37,7 @@ struct top_command {
     bool is_away, has_colour;
     struct top_view view;
     bool is_live;
-    enum top_wish wish;
+    enum top_action action;
     char keys[64]; /* that were typed and not taken yet */
     size_t key_count;
     struct terminal terminal;
@@ -136,17 +136,17 @@ static void draw(struct top_command *top)
     buffer_fini(&lines);
 }
 
-/* Up to the first key with a wish; the others wait until it was granted. */
+/* Up to the first key with an action; the others wait until that is done. */
 static void keys_take(struct top_command *top)
 {
     size_t at = 0;
-    for (size_t used; at < top->key_count && top->wish == TOP_NOTHING; at += used)
-        top->wish = top_view_type(&top->view, top->keys + at, top->key_count - at, &used);
+    for (size_t used; at < top->key_count && top->action == TOP_NOTHING; at += used)
+        top->action = top_view_type(&top->view, top->keys + at, top->key_count - at, &used);
     top->key_count -= at;
     memmove(top->keys, top->keys + at, top->key_count);
 }
 
-/* A wish is granted between two looks: a run of the client may be going on here. */
+/* An action is done between two looks: a run of the client may be going on here. */
 static enum node_client_typed typed(void *context)
 {
     struct top_command *top = context;
@@ -162,7 +162,7 @@ static enum node_client_typed typed(void *context)
         answer = NODE_CLIENT_TYPED_KEY;
         top->key_count += room > 0 ? (size_t)length : 0;
         keys_take(top);
-        if (top->wish == TOP_QUIT)
+        if (top->action == TOP_QUIT)
             return NODE_CLIENT_TYPED_END;
     }
 }
@@ -195,24 +195,24 @@ static bool queue_is_paused(const struct top_facts *facts, const char *name)
 }
 
 /* The answer decides, so what it is about is kept: rows go on moving. */
-static void wish_ask(struct top_command *top, const char *chosen)
+static void action_ask(struct top_command *top, const char *chosen)
 {
     struct top_view *view = &top->view;
-    bool is_queue = top->wish == TOP_PAUSE;
+    bool is_queue = top->action == TOP_PAUSE;
     bool fits = is_queue ? view->section == TOP_QUEUES : view->section == TOP_TASKS || view->section == TOP_RESOURCES;
     if (!fits || chosen[0] == '\0') {
         snprintf(view->note, sizeof view->note, "choose a %s first: Tab and the arrows", is_queue ? "queue" : "task");
         return;
     }
     char quoted[LOG_QUOTE_MAX];
-    view->asked = is_queue && queue_is_paused(&top->facts, chosen) ? TOP_RESUME : top->wish;
+    view->asked = is_queue && queue_is_paused(&top->facts, chosen) ? TOP_RESUME : top->action;
     const char *verb = view->asked == TOP_CANCEL ? "cancel the task" : view->asked == TOP_PAUSE ? "pause" : "resume";
     snprintf(view->target, sizeof view->target, "%s", chosen);
     snprintf(view->note, sizeof view->note, "%s %s? [y/N]", verb, log_quote(chosen, quoted));
     view->mode = TOP_CONFIRMS;
 }
 
-static void wish_do(struct top_command *top)
+static void action_do(struct top_command *top)
 {
     struct top_view *view = &top->view;
     struct console *console = &top->console;
@@ -232,18 +232,18 @@ static void wish_do(struct top_command *top)
                                            : "done");
 }
 
-static void wish_grant(struct top_command *top)
+static void action_take(struct top_command *top)
 {
     char chosen[TOP_NAME_MAX];
     top_screen_chosen(&top->facts, &top->view, chosen);
-    if (top->wish == TOP_DO)
-        wish_do(top);
-    else if (top->wish == TOP_CANCEL || top->wish == TOP_PAUSE)
-        wish_ask(top, chosen);
-    else if (top->wish == TOP_OPEN && (top->view.section == TOP_TASKS || top->view.section == TOP_RESOURCES) &&
+    if (top->action == TOP_DO)
+        action_do(top);
+    else if (top->action == TOP_CANCEL || top->action == TOP_PAUSE)
+        action_ask(top, chosen);
+    else if (top->action == TOP_OPEN && (top->view.section == TOP_TASKS || top->view.section == TOP_RESOURCES) &&
              chosen[0] != '\0')
         task_open(top, chosen);
-    top->wish = TOP_NOTHING;
+    top->action = TOP_NOTHING;
 }
 
 /* The pause ends with it, and then it is drawn again. */
@@ -259,13 +259,13 @@ static void suspended(void *context)
 }
 
 /* False: it is over. */
-static bool wishes_grant(struct top_command *top)
+static bool actions_take(struct top_command *top)
 {
-    while (top->wish != TOP_NOTHING && top->wish != TOP_QUIT) {
-        wish_grant(top);
+    while (top->action != TOP_NOTHING && top->action != TOP_QUIT) {
+        action_take(top);
         keys_take(top);
     }
-    return top->wish != TOP_QUIT;
+    return top->action != TOP_QUIT;
 }
 
 /* Draws, and again when the terminal changes, until it is time to look. False: it is over. */
@@ -275,7 +275,7 @@ static bool show_until(struct top_command *top, struct instant until)
         if (top->is_suspended)
             terminal_suspend(&top->terminal);
         top->is_suspended = false;
-        if (!wishes_grant(top))
+        if (!actions_take(top))
             return false;
         draw(top);
         int64_t left_ns = instant_since(instant_now(), until);

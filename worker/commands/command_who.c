@@ -17,7 +17,7 @@ static const struct option_row options[] = {
     {.type = OPTION_END},
 };
 
-/* Those of the line that has some; where both have, `others` wait in the second. */
+/* Those of the waiting list that has some; where both have, `others` wait in the second. */
 static int waiters_read(struct lock_waiters *waiters, struct lock_view *view, size_t limit, long long *others)
 {
     struct lock_waiters second = {.items = NULL};
@@ -41,7 +41,8 @@ static void show(struct lock_view *view, const struct lock_waiters *waiters, lon
         lock_waiters_put(waiters, &out);
         printer_number(&out, NULL, "waiting_under_other_limit", others);
         if (others > 0)
-            printer_line(&out, "And %lld in a line of another limit, which the class had, or has elsewhere.", others);
+            printer_line(&out, "And %lld in the waiting list of another limit, which the class had, or has elsewhere.",
+                         others);
     } else {
         printer_text(&out, NULL, "waiting", NULL);
         printer_text(&out, NULL, "waiters", NULL);
@@ -121,7 +122,7 @@ const struct command command_who = {
         "four\n"
         "are null with several seats); seat; limit (of the class whose `resource` makes such names);\n"
         "waiting: how many; waiters: a list of jid, class, queue, state (parked, on its way, vanished, unknown), at;\n"
-        "waiting_under_other_limit: how many are in a line of another limit. null is not known.\n",
+        "waiting_under_other_limit: how many are in the waiting list of another limit. null is not known.\n",
     .examples = "  holdfast who acct:42\n"
                 "  holdfast who acct:42 --json | jq .holders[0].jid\n",
     .options = options,

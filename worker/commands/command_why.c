@@ -11,14 +11,14 @@ struct why_command {
 
 #define AT(member) offsetof(struct why_command, member)
 static const struct option_row options[] = {
-    {OPTION_COUNT, 0, "scan-limit", "N", "look for the task through so many entries of a place (10000)",
+    {OPTION_COUNT, 0, "scan-limit", "N", "look for the task through so many entries of a state (10000)",
      .offset = AT(scan_limit), .least = 1},
     {OPTION_TABLE, .table = console_options, .offset = AT(console)},
     {.type = OPTION_END},
 };
 #undef AT
 
-/* One that moves from place to place while they are searched can be missed. */
+/* One that moves from state to state while they are searched can be missed. */
 static int find(struct task_search *search, const char *jid)
 {
     int code = task_search_run(search, jid);
@@ -70,7 +70,8 @@ const struct command command_why = {
         "Prints one sentence that says what keeps the task from running, or where it is, and a line that says what to\n"
         "do. JID may also be SCORE-JID, the KEY of a list. Nothing is changed.\n"
         "\n"
-        "It reads where the task is, who serves its queue and class, and its place in line; the lock nodes are asked\n"
+        "It reads where the task is, who serves its queue and class, and who waits before it; the lock nodes are "
+        "asked\n"
         "about a task that waits for a lock, or will. For that a configuration is needed. A node that hangs costs "
         "about two\n"
         "seconds. When it starts is an estimate: the tasks ahead of it, by how long such locks were held today.\n"
@@ -79,8 +80,8 @@ const struct command command_why = {
         "command\n"
         "failed, which standard error says; 75 the queue node cannot be asked.\n"
         "\n"
-        "JSON: jid, reason, sentence, advice; place, queue, class, at (in a set), position (in its queue), identity\n"
-        "and since (of a claim); resource, ahead (how many are before it in line), holder (owner, jid, class,\n"
+        "JSON: jid, state, reason, sentence, advice; queue, class, at (in a set), position (in its queue), identity\n"
+        "and since (of a claim); resource, ahead (how many wait before it), holder (owner, jid, class,\n"
         "identity, process_alive, since, expires_in, holders); expected_at. null is not known. reason is\n"
         "\n"
         "  gone, unknown      it is nowhere; it was not found where was looked\n"
@@ -96,7 +97,7 @@ const struct command command_why = {
         "  queued             it is in its queue, behind others\n"
         "  scheduled, retry   it is for later; it comes again after a failure\n"
         "  overdue            it is due, and nobody has put it into its queue\n"
-        "  lock, limit        its lock is held; all places of its lock are taken\n"
+        "  lock, limit        its lock is held; all seats of its lock are taken\n"
         "  share              its class uses up its share of the threads\n"
         "  no_quorum          too few lock nodes vote\n"
         "  blocked, turn      what is no lock is in the way of its lock; its lock is free\n",

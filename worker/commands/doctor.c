@@ -318,7 +318,7 @@ void doctor_examine_fleet(struct doctor *doctor)
     examine_queues(doctor);
 }
 
-/* --- places ------------------------------------------------------------------------------------------------------- */
+/* --- states ------------------------------------------------------------------------------------------------------- */
 
 /* What waits in the sets and in claims, by samples from the beginning. */
 
@@ -326,7 +326,7 @@ enum { SAMPLE = 1000, PAGE = 100, NAMES_MAX = 20 };
 
 static const struct doctor_kind due_unserved = {
     "scheduled-for-unserved-queue", DOCTOR_WARNING, "When these tasks become due, they wait in a queue for ever.",
-    "Let a worker serve the queue (worker.queues), or delete them: `holdfast tasks delete --all --place PLACE --queue "
+    "Let a worker serve the queue (worker.queues), or delete them: `holdfast tasks delete --all --state STATE --queue "
     "NAME`."};
 static const struct doctor_kind due_invalid = {
     "invalid-in-set", DOCTOR_WARNING, "These entries are no tasks: when they become due, they are buried.",
@@ -345,7 +345,7 @@ static const struct doctor_kind dead_nearly_full = {
 
 struct sample {
     struct doctor *doctor;
-    enum task_place place;
+    enum task_state state;
     struct task_view view;
     unsigned long long looked, invalid;
     char *unserved[NAMES_MAX]; /* queues */
@@ -367,7 +367,7 @@ static void entry_take(struct sample *sample, const struct task_entry *entry)
     task_view_read(&sample->view, entry->task.bytes, entry->task.length);
     bool is_record = sample->view.is_task && strcmp(sample->view.envelope.class_name, "hf.invalid") == 0;
     sample->invalid += !sample->view.is_task || is_record;
-    if (!sample->view.is_task || entry->place == TASK_IN_DEAD)
+    if (!sample->view.is_task || entry->state == TASK_IN_DEAD)
         return;
     const char *queue = sample->view.envelope.queue[0] != '\0' ? sample->view.envelope.queue : "default";
     if (fleet_servers(&sample->doctor->status.fleet, queue) == 0)
@@ -378,7 +378,7 @@ static void sample_take(struct sample *sample)
 {
     struct task_walk walk;
     struct error error = ERROR_NONE;
-    if (!task_walk_begin(&walk, sample->doctor->console, sample->place, NULL, NULL, &error))
+    if (!task_walk_begin(&walk, sample->doctor->console, sample->state, NULL, NULL, &error))
         sample->doctor->console->code = console_complain(sample->doctor->console, "%s", error.text);
     walk.is_sample = true; /* foreign keys are findings already */
     while (!walk.is_over && sample->looked < SAMPLE && task_walk_next(&walk, PAGE) == EXIT_CODE_OK) {
@@ -392,28 +392,28 @@ static void sample_take(struct sample *sample)
 static void sample_judge(struct sample *sample)
 {
     struct doctor *doctor = sample->doctor;
-    const char *place = task_place_name(sample->place);
+    const char *state = task_state_name(sample->state);
     char quoted[LOG_QUOTE_MAX];
     if (sample->invalid > 0)
-        doctor_find(doctor, sample->place == TASK_IN_DEAD ? &dead_invalid : &due_invalid,
-                    "%llu of the first %llu entries of %s are no tasks", sample->invalid, sample->looked, place);
+        doctor_find(doctor, sample->state == TASK_IN_DEAD ? &dead_invalid : &due_invalid,
+                    "%llu of the first %llu entries of %s are no tasks", sample->invalid, sample->looked, state);
     /* Without any worker, every queue is unserved, and that is a finding of its own. */
     bool any = status_serving(&doctor->status) > 0;
     for (size_t i = 0; i < sample->unserved_count; i++) {
         if (any)
-            doctor_find(doctor, &due_unserved, "%s holds tasks for the queue %s, which no process serves", place,
+            doctor_find(doctor, &due_unserved, "%s holds tasks for the queue %s, which no process serves", state,
                         log_quote(sample->unserved[i], quoted));
         free(sample->unserved[i]);
     }
 }
 
 /* Whether the shared keys are what they should be; those that are not cannot be sampled. */
-static void kinds_examine(struct doctor *doctor, bool is_fine[TASK_PLACES])
+static void kinds_examine(struct doctor *doctor, bool is_fine[TASK_STATES])
 {
     const struct queue_keys *keys = &doctor->console->keys;
     const struct {
         const char *key, *kind;
-        int place; /* -1: none that is sampled */
+        int state; /* -1: none that is sampled */
     } wanted[] = {{keys->schedule, "zset", TASK_IN_SCHEDULE},
                   {keys->retry, "zset", TASK_IN_RETRY},
                   {keys->dead, "zset", TASK_IN_DEAD},
@@ -436,8 +436,8 @@ static void kinds_examine(struct doctor *doctor, bool is_fine[TASK_PLACES])
         if (!fits)
             doctor_find(doctor, &key_clash, "the key %s holds a %s, where a %s should be", wanted[i].key, reply->bytes,
                         wanted[i].kind);
-        if (wanted[i].place >= 0)
-            is_fine[wanted[i].place] = fits;
+        if (wanted[i].state >= 0)
+            is_fine[wanted[i].state] = fits;
     }
     for (size_t i = 0; i < doctor->status.fleet.count; i++) {
         const struct fleet_process *process = &doctor->status.fleet.items[i];
@@ -458,15 +458,15 @@ static void dead_judge(struct doctor *doctor)
                     human_count(count, human), MOST, DEAD_AGE_S / 86400);
 }
 
-void doctor_examine_places(struct doctor *doctor)
+void doctor_examine_states(struct doctor *doctor)
 {
-    static const enum task_place places[] = {TASK_IN_SCHEDULE, TASK_IN_RETRY, TASK_IN_DEAD, TASK_IN_CLAIMS};
-    bool is_fine[TASK_PLACES] = {[TASK_IN_CLAIMS] = true};
+    static const enum task_state states[] = {TASK_IN_SCHEDULE, TASK_IN_RETRY, TASK_IN_DEAD, TASK_IN_CLAIMS};
+    bool is_fine[TASK_STATES] = {[TASK_IN_CLAIMS] = true};
     kinds_examine(doctor, is_fine);
     dead_judge(doctor);
-    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-        struct sample sample = {.doctor = doctor, .place = places[i]};
-        if (!is_fine[places[i]])
+    for (size_t i = 0; i < sizeof states / sizeof states[0]; i++) {
+        struct sample sample = {.doctor = doctor, .state = states[i]};
+        if (!is_fine[states[i]])
             continue;
         sample_take(&sample);
         sample_judge(&sample);

@@ -1,6 +1,6 @@
 /* What `holdfast doctor` finds: each with how bad it is, what it is, why it matters, and what to do.
  *
- * Every look is bounded: places and keys are sampled, and how much was looked at is said. What the node does not let
+ * Every look is bounded: states and keys are sampled, and how much was looked at is said. What the node does not let
  * us see is a finding of its own, not an error. */
 #ifndef WORKER_DOCTOR_H
 #define WORKER_DOCTOR_H
@@ -37,7 +37,7 @@ void doctor_end(struct doctor *doctor);
 void doctor_find(struct doctor *doctor, const struct doctor_kind *kind, const char *what, ...) PRINTF_LIKE(3, 4);
 void doctor_examine_node(struct doctor *doctor);   /* what the queue node says of itself */
 void doctor_examine_fleet(struct doctor *doctor);  /* processes, clocks, queues */
-void doctor_examine_places(struct doctor *doctor); /* what waits, by samples */
+void doctor_examine_states(struct doctor *doctor); /* what waits, by samples */
 void doctor_examine_keys(struct doctor *doctor);   /* our keys, by a bounded scan */
 void doctor_examine_locks(struct doctor *doctor);  /* the lock nodes and the configuration */
 void doctor_examine_rights(struct doctor *doctor); /* what the users of all nodes may do */

@@ -14,13 +14,13 @@
 /* Channels are judged together with the commands that name them. */
 static const char asking[] =
     "-- ARGV: how many keys, the keys, how many channels, the channels, the commands (name or name|part)\n"
-    "-- Returns the places in ARGV of what the user may not, or nothing where the server cannot tell (before 7.0).\n"
+    "-- Returns the positions in ARGV of what the user may not, or nothing where the server cannot tell (before 7.0).\n"
     "local may = redis.acl_check_cmd\n"
     "if not may then return false end\n"
     "local refused, at, key, channel = {}, 2, nil, nil\n"
-    "local function check(place, ...)\n"
+    "local function check(position, ...)\n"
     "    local is_known, is_allowed = pcall(may, ...)\n"
-    "    if is_known and not is_allowed then refused[#refused + 1] = place end\n"
+    "    if is_known and not is_allowed then refused[#refused + 1] = position end\n"
     "    return is_known, is_allowed == true\n"
     "end\n"
     "for i = 2, 1 + ARGV[1] do\n"
@@ -111,10 +111,10 @@ static void asking_write(const struct rules *rules, const char *digest, const ch
         redis_request_text(request, rules->commands[i] + 1);
 }
 
-/* By its place among the arguments of the script. */
-static const char *rule_at(const struct rules *rules, long long place)
+/* By its position among the arguments of the script. */
+static const char *rule_at(const struct rules *rules, long long position)
 {
-    size_t at = (size_t)(place - 2);
+    size_t at = (size_t)(position - 2);
     if (at < rules->key_count)
         return rules->keys[at];
     at -= rules->key_count + 1 + rules->channel_count;

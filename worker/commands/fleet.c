@@ -1,6 +1,6 @@
 /* Reading the fleet: the identities first, in bounded pieces, then what each says, in one pipeline for a hundred.
  *
- * Two places list processes: `processes`, which every worker writes and dashboards read, and hf:2:processes, the
+ * Two keys list processes: `processes`, which every worker writes and dashboards read, and hf:2:processes, the
  * leases. A process may be in one only: a dead one of ours leaves `processes` when its hash has expired, and foreign
  * ones have no lease. */
 #include "worker/commands/fleet.h"

@@ -157,7 +157,7 @@ static void runner_free(struct lock_runner *runner)
 
 #define AT(member) offsetof(struct lock_view, member)
 const struct option_row lock_view_options[] = {
-    {OPTION_COUNT, 0, "seat", "K", "of a resource with a limit: its seat K, and the line for all its seats",
+    {OPTION_COUNT, 0, "seat", "K", "of a resource with a limit: its seat K, and the waiting list of all its seats",
      .offset = AT(seat), .least = 1, .most = REDLOCK_LIMIT_MAX},
     {OPTION_FLAG, 0, "json", NULL, "print one JSON object, on one line", .offset = AT(own.as_json)},
     {OPTION_TABLE, .table = origin_lock_options, .help = ORIGIN_HEADLINE, .offset = AT(own.origin)},

@@ -300,7 +300,7 @@ void nodes_judge(const struct redlock_nodes *nodes, struct findings *findings)
             findings_error(findings, "%s: %s", view->name, buffer_text(&text));
     }
     if (group.vacant > 0)
-        findings_warn(findings, "the lock group has a vacant place: a replacement was begun and not finished; run "
+        findings_warn(findings, "a member of the lock group is vacant: a replacement was begun and not finished; run "
                                 "`holdfast nodes` to see how to go on");
     buffer_fini(&text);
 }

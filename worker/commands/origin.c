@@ -84,20 +84,20 @@ static bool is_set(const char *text)
     return text != NULL && text[0] != '\0';
 }
 
-void origin_places(const struct origin_surroundings *surroundings, char *places[ORIGIN_PLACES])
+void origin_files(const struct origin_surroundings *surroundings, char *files[ORIGIN_FILES])
 {
     size_t count = 0;
-    memset(places, 0, ORIGIN_PLACES * sizeof places[0]);
+    memset(files, 0, ORIGIN_FILES * sizeof files[0]);
     if (is_set(surroundings->holdfast_config))
-        places[count++] = memory_text(surroundings->holdfast_config);
+        files[count++] = memory_text(surroundings->holdfast_config);
     if (surroundings->is_trusting)
-        places[count++] = memory_text(HERE);
+        files[count++] = memory_text(HERE);
     /* Its specification has paths that are not absolute ignored. */
     if (surroundings->xdg_config_home != NULL && surroundings->xdg_config_home[0] == '/')
-        places[count++] = path_of(surroundings->xdg_config_home, "holdfast/holdfast.conf");
+        files[count++] = path_of(surroundings->xdg_config_home, "holdfast/holdfast.conf");
     else if (is_set(surroundings->home))
-        places[count++] = path_of(surroundings->home, ".config/holdfast/holdfast.conf");
-    places[count] = memory_text("/etc/holdfast/holdfast.conf");
+        files[count++] = path_of(surroundings->home, ".config/holdfast/holdfast.conf");
+    files[count] = memory_text("/etc/holdfast/holdfast.conf");
 }
 
 /* systemd sets the variable to the id of the program that it starts; children inherit it. A parent 1 proves nothing: it
@@ -130,18 +130,18 @@ static bool is_same_file(const char *path, const char *other)
 /* A file that the environment names is meant, so it counts as there. */
 static void file_find(struct origin *origin)
 {
-    char *places[ORIGIN_PLACES];
+    char *files[ORIGIN_FILES];
     const struct origin_surroundings surroundings = {.holdfast_config = getenv("HOLDFAST_CONFIG"),
                                                      .xdg_config_home = getenv("XDG_CONFIG_HOME"),
                                                      .home = getenv("HOME"),
                                                      .is_trusting = looks_here()};
-    origin_places(&surroundings, places);
-    for (size_t i = 0; i < ORIGIN_PLACES; i++) {
+    origin_files(&surroundings, files);
+    for (size_t i = 0; i < ORIGIN_FILES; i++) {
         bool is_named = i == 0 && is_set(surroundings.holdfast_config);
-        if (places[i] != NULL && origin->found == NULL && (is_named || !file_is_missing(places[i])))
-            origin->found = places[i], origin->is_of_environment = is_named;
+        if (files[i] != NULL && origin->found == NULL && (is_named || !file_is_missing(files[i])))
+            origin->found = files[i], origin->is_of_environment = is_named;
         else
-            free(places[i]);
+            free(files[i]);
     }
     origin->kind = origin->found != NULL ? ORIGIN_FOUND : ORIGIN_DEFAULT;
     origin->is_passed_over = !surroundings.is_trusting && !origin->is_of_environment && !file_is_missing(HERE) &&

@@ -81,13 +81,13 @@ void origin_close(struct origin *origin);
  * failures, and before what cannot be undone. */
 void origin_tell(struct origin *origin, const struct command *command);
 
-/* The files that are looked for, in their order; at most ORIGIN_PLACES, the others are NULL; each is freed by the
+/* The files that are looked for, in their order; at most ORIGIN_FILES, the others are NULL; each is freed by the
  * caller. Pure. */
-enum { ORIGIN_PLACES = 4 };
+enum { ORIGIN_FILES = 4 };
 struct origin_surroundings {
     const char *holdfast_config, *xdg_config_home, *home; /* of the environment; NULL = not set */
     bool is_trusting;                                     /* looks at the working directory */
 };
-void origin_places(const struct origin_surroundings *surroundings, char *places[ORIGIN_PLACES]);
+void origin_files(const struct origin_surroundings *surroundings, char *files[ORIGIN_FILES]);
 
 #endif

@@ -3,12 +3,12 @@
 'use strict';
 
 const site = {prefix: '', session: {}, state: null, age: 0, history: [], heard: 0, view: null};
-const places = {retry: 'Retries', dead: 'Dead', schedule: 'Scheduled', claims: 'Claims', queue: 'Queue'};
+const states = {retry: 'Retries', dead: 'Dead', schedule: 'Scheduled', claims: 'Claims', queue: 'Queue'};
 
 Object.assign(words, {
     'busy': 'Threads that run a task, of all threads of the process.',
     'lag': 'How long the oldest task of the queue has waited.',
-    'waiters': 'Tasks that wait in line for this lock.',
+    'waiters': 'Tasks that wait for this lock.',
     'votes': 'Whether the node counts for majorities: one that may have forgotten locks does not, until they have expired.',
     'offset': 'How far the clock of the node is from that of this machine.',
 });
@@ -77,9 +77,9 @@ function tile(parent, value, name, isBad) {
 
 /* Says what came of something, for eyes and ears. */
 function say(text, isBad) {
-    const place = document.querySelector('#said');
-    place.textContent = clean(text);
-    place.className = isBad ? 'bad' : 'good';
+    const element = document.querySelector('#said');
+    element.textContent = clean(text);
+    element.className = isBad ? 'bad' : 'good';
 }
 
 /* --- changing ----------------------------------------------------------------------------------------------------- */
@@ -243,11 +243,11 @@ function overview(parent, state) {
 const stamp = (at) => at ? date(at) : null;
 const moment = (text) => typeof text === 'number' ? stamp(text) : text;
 
-function tasksTable(parent, place, tasks) {
-    const verbs = place === 'dead' ? ['retry', 'delete'] : place === 'retry' ? ['retry', 'bury', 'delete']
-        : place === 'claims' ? ['cancel'] : ['bury', 'delete'];
+function tasksTable(parent, state, tasks) {
+    const verbs = state === 'dead' ? ['retry', 'delete'] : state === 'retry' ? ['retry', 'bury', 'delete']
+        : state === 'claims' ? ['cancel'] : ['bury', 'delete'];
     const id = (row) => row.key || row.jid;
-    grid(parent, places[place], [
+    grid(parent, states[state], [
         ['Task', (row, cell) => void link(cell, ['task', id(row)], row.jid)], ['Class', (row) => row.class],
         ['Queue', (row) => row.queue], ['At', (row) => moment(row.at)], ['Failures', (row) => number(row.retry_count), 'n'],
         ['Error', (row) => row.error_class ? `${row.error_class}: ${row.error_message || ''}` : null],
@@ -255,10 +255,10 @@ function tasksTable(parent, place, tasks) {
     ], tasks, 'Nothing is here.');
 }
 
-async function tasksView(parent, place, queue = '') {
+async function tasksView(parent, state, queue = '') {
     const form = add(parent, 'form', {class: 'tools', role: 'search'});
     const field = (name, label) => add(add(form, 'label', {}, label + ' '), 'input', {name, type: 'search'});
-    const inputs = place === 'queue' ? [] : [field('queue', 'Queue'), field('class', 'Class')];
+    const inputs = state === 'queue' ? [] : [field('queue', 'Queue'), field('class', 'Class')];
     const text = field('text', 'Text, or a jid');
     add(form, 'button', {}, 'Search');
     const out = add(parent, 'div', {'aria-live': 'polite'}), note = add(parent, 'p', 'soft');
@@ -268,7 +268,7 @@ async function tasksView(parent, place, queue = '') {
     async function load(from) {
         note.textContent = 'Looking ...';
         if (!from) seen = [];
-        const fields = {place, limit: 100, queue: queue || inputs[0]?.value || '', class: inputs[1]?.value || ''};
+        const fields = {state, limit: 100, queue: queue || inputs[0]?.value || '', class: inputs[1]?.value || ''};
         if (from) fields.cursor = from;
         try {
             const {answer} = await search('tasks', fields);
@@ -279,7 +279,7 @@ async function tasksView(parent, place, queue = '') {
             note.textContent = clean(error.message);
         }
         out.replaceChildren();
-        tasksTable(out, place, seen.filter(fits));
+        tasksTable(out, state, seen.filter(fits));
         more.hidden = !cursor;
     }
     form.addEventListener('submit', (event) => {
@@ -305,12 +305,12 @@ function members(parent, object, left = []) {
 /* A text of JSON in lines, but byte for byte: JSON.parse rounds numbers. */
 function indented(json) {
     let lines = '', depth = 0;
-    const turn = () => '\n' + '  '.repeat(Math.min(depth, 50));
+    const lineEnd = () => '\n' + '  '.repeat(Math.min(depth, 50));
     for (const token of json.match(/"(?:\\.|[^"\\])*"|[{[]\s*[}\]]|[{}[\],:]|[^\s"{}[\],:]+/g) || []) {
-        if (/^[}\]]/.test(token)) depth--, lines += turn();
+        if (/^[}\]]/.test(token)) depth--, lines += lineEnd();
         lines += token + (token === ':' ? ' ' : '');
         if (/^[{[]$/.test(token)) depth++;
-        if (/^[{[,]$/.test(token)) lines += turn();
+        if (/^[{[,]$/.test(token)) lines += lineEnd();
     }
     return lines;
 }
@@ -321,7 +321,7 @@ async function taskView(parent, id) {
     const pre = (text) => { add(parent, 'pre').textContent = text.slice(0, 100000); };
     add(parent, 'p', 'answer', task.why.sentence);
     add(parent, 'p', {}, `What to do: ${task.why.advice}`);
-    acts(parent, task.key || task.jid, verbs[task.place] || ['bury', 'delete', 'cancel']);
+    acts(parent, task.key || task.jid, verbs[task.state] || ['bury', 'delete', 'cancel']);
     members(parent, task, ['error_backtrace', 'task', 'key', 'why']);
     if (task.error_backtrace) {
         add(parent, 'h3', {}, 'Backtrace');
@@ -366,11 +366,11 @@ async function contentionView(parent) {
 /* --- the page ----------------------------------------------------------------------------------------------------- */
 
 const views = {
-    tasks: (main, place, queue) => tasksView(main, place in places ? place : 'dead', queue),
+    tasks: (main, state, queue) => tasksView(main, state in states ? state : 'dead', queue),
     task: taskView, resource: resourceView, contention: contentionView,
 };
 const titles = {
-    tasks: (place, queue) => queue ? `Queue ${queue}` : places[place] || 'Dead',
+    tasks: (state, queue) => queue ? `Queue ${queue}` : states[state] || 'Dead',
     task: (id) => `Task ${id}`, resource: (name) => `Resource ${name}`, contention: () => 'Contention',
 };
 
@@ -411,12 +411,12 @@ function draw_overview() {
 }
 
 function headline() {
-    const place = document.querySelector('#health'), state = site.state, silent = (Date.now() - site.heard) / 1000;
+    const element = document.querySelector('#health'), state = site.state, silent = (Date.now() - site.heard) / 1000;
     if (!state) return;
     const old = state.old + site.age + silent;
-    place.textContent = state.away ? `The queue node does not answer: ${state.away}. What follows is ${time(old)} old.`
+    element.textContent = state.away ? `The queue node does not answer: ${state.away}. What follows is ${time(old)} old.`
         : silent > 20 ? `\`holdfast serve\` does not answer. What follows is ${time(old)} old.` : clean(state.health);
-    place.className = 'answer ' + (state.away || silent > 20 ? 'tone-bad' : state.well ? 'tone-good' : 'tone-warn');
+    element.className = 'answer ' + (state.away || silent > 20 ? 'tone-bad' : state.well ? 'tone-good' : 'tone-warn');
     document.title = (state.well && !state.away ? '' : '! ') + 'Holdfast';
 }
 
@@ -434,15 +434,15 @@ function listen() {
 
 async function know() {
     site.session = await (await ask('/api/session')).json();
-    const place = document.querySelector('#who');
-    place.replaceChildren();
+    const element = document.querySelector('#who');
+    element.replaceChildren();
     if (site.session.proof) {
-        place.append(clean(site.session.user || 'logged in', 60) + ' ');
-        button(place, 'Log out', logout);
+        element.append(clean(site.session.user || 'logged in', 60) + ' ');
+        button(element, 'Log out', logout);
     } else if (site.session.has_token) {
-        button(place, 'Log in', login);
+        button(element, 'Log in', login);
     } else {
-        place.append('Nothing can be changed here: `holdfast serve` was started without --token-file.');
+        element.append('Nothing can be changed here: `holdfast serve` was started without --token-file.');
     }
 }
 

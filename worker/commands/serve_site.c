@@ -396,7 +396,7 @@ struct site_command {
 };
 
 static const struct site_command searches[] = {
-    {"tasks", {"tasks", "--json", "list"}, {"queue", "class", "cursor", "limit"}, "place"},
+    {"tasks", {"tasks", "--json", "list"}, {"queue", "class", "cursor", "limit"}, "state"},
     {"task", {"tasks", "--json", "show"}, {NULL}, "id"},
     {"holder", {"who", "--json"}, {NULL}, "resource"},
     {"contention", {"contention", "--json"}, {"days"}, NULL},

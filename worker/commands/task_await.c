@@ -61,7 +61,7 @@ static void standing_take(struct waiting *waiting)
 {
     const struct task_search *search = &waiting->search;
     waiting->standing = search->found == NULL                  ? search->was_cut ? STANDS_UNKNOWN : STANDS_NOWHERE
-                        : search->found->place == TASK_IN_DEAD ? STANDS_DEAD
+                        : search->found->state == TASK_IN_DEAD ? STANDS_DEAD
                                                                : STANDS_SOMEWHERE;
 }
 
@@ -182,15 +182,10 @@ static int wait_for_it(struct waiting *waiting)
 
 static void absence_print(struct waiting *waiting)
 {
-    static const char *const states[] = {[STANDS_NOWHERE] = "gone",
-                                         [STANDS_SOMEWHERE] = "pending",
-                                         [STANDS_DEAD] = "dead",
-                                         [STANDS_UNKNOWN] = "unknown"};
     struct printer out = printer_begin(true, waiting->console->now, &(struct buffer){0});
     printer_text(&out, NULL, "jid", waiting->await->jid);
-    printer_text(&out, NULL, "state", states[waiting->standing]);
-    printer_text(&out, NULL, "error", printer_known(waiting->why.facts.error));
     task_reason_put(&waiting->why.reason, &waiting->why.facts, &out);
+    printer_text(&out, NULL, "error", printer_known(waiting->why.facts.error));
     printer_end(&out);
 }
 

@@ -11,13 +11,13 @@
 
 enum { PAGE = 200, SCORE_MAX = 40 };
 
-void task_search_in(struct task_search *search, enum task_place place)
+void task_search_in(struct task_search *search, enum task_state state)
 {
-    search->places[search->place_count++] = place;
+    search->states[search->state_count++] = state;
 }
 
-/* The most likely places first, the most expensive ones last. */
-static const enum task_place all[] = {TASK_IN_CLAIMS, TASK_IN_RETRY, TASK_IN_SCHEDULE, TASK_IN_DEAD, TASK_IN_QUEUE};
+/* The most likely states first, the most expensive ones last. */
+static const enum task_state all[] = {TASK_IN_CLAIMS, TASK_IN_RETRY, TASK_IN_SCHEDULE, TASK_IN_DEAD, TASK_IN_QUEUE};
 
 void task_search_everywhere(struct task_search *search)
 {
@@ -70,30 +70,30 @@ static void walk_end(struct task_search *search)
     search->is_walking = false;
 }
 
-static void walk_begin(struct task_search *search, enum task_place place, const char *queue, const char *cursor)
+static void walk_begin(struct task_search *search, enum task_state state, const char *queue, const char *cursor)
 {
     struct error error = ERROR_NONE;
     walk_end(search);
     search->is_walking = true;
-    if (!task_walk_begin(&search->walk, search->console, place, queue, cursor, &error))
+    if (!task_walk_begin(&search->walk, search->console, state, queue, cursor, &error))
         search->console->code = console_complain(search->console, "%s", error.text);
 }
 
-static void cut_tell(struct task_search *search, enum task_place place, const char *queue)
+static void cut_tell(struct task_search *search, enum task_state state, const char *queue)
 {
     char count[HUMAN_TEXT_MAX], quoted[LOG_QUOTE_MAX];
     search->was_cut = true;
     console_complain(search->console, "looked through %s entries of %s%s%s; --scan-limit N looks further",
-                     human_count(search->scan_limit, count), task_place_name(place), queue != NULL ? " " : "",
+                     human_count(search->scan_limit, count), task_state_name(state), queue != NULL ? " " : "",
                      queue != NULL ? log_quote(queue, quoted) : "");
 }
 
 /* Looks through one walk, at most through scan_limit entries. */
-static void walk_search(struct task_search *search, enum task_place place, const char *queue, const char *jid)
+static void walk_search(struct task_search *search, enum task_state state, const char *queue, const char *jid)
 {
     struct progress progress;
     int64_t looked = 0;
-    walk_begin(search, place, queue, NULL);
+    walk_begin(search, state, queue, NULL);
     progress_start(&progress, search->console->is_silent ? -1 : STDERR_FILENO, "looking", 0);
     while (is_searching(search) && !search->walk.is_over && looked < search->scan_limit) {
         int64_t left = search->scan_limit - looked;
@@ -107,17 +107,17 @@ static void walk_search(struct task_search *search, enum task_place place, const
     }
     progress_end(&progress);
     if (is_searching(search) && !search->walk.is_over)
-        cut_tell(search, place, queue);
+        cut_tell(search, state, queue);
 }
 
 /* Only the entries of one score. */
-static void score_search(struct task_search *search, enum task_place place, const char *id, size_t score_length)
+static void score_search(struct task_search *search, enum task_state state, const char *id, size_t score_length)
 {
     char cursor[SCORE_MAX + 4];
     const char *jid = id + score_length + 1;
     snprintf(cursor, sizeof cursor, "%.*s+0", (int)score_length, id);
     double score = real_read(cursor, NULL);
-    walk_begin(search, place, NULL, cursor);
+    walk_begin(search, state, NULL, cursor);
     bool is_same = true;
     while (is_searching(search) && !search->walk.is_over && is_same) {
         task_walk_next(&search->walk, PAGE);
@@ -150,14 +150,14 @@ int task_search_run(struct task_search *search, const char *id)
     size_t score = task_id_score(id);
     search->found = NULL;
     search->was_cut = false;
-    for (size_t i = 0; score > 0 && i < search->place_count && is_searching(search); i++)
-        if (task_place_is_set(search->places[i]))
-            score_search(search, search->places[i], id, score);
-    for (size_t i = 0; i < search->place_count && is_searching(search); i++) {
-        if (search->places[i] == TASK_IN_QUEUE)
+    for (size_t i = 0; score > 0 && i < search->state_count && is_searching(search); i++)
+        if (task_state_is_set(search->states[i]))
+            score_search(search, search->states[i], id, score);
+    for (size_t i = 0; i < search->state_count && is_searching(search); i++) {
+        if (search->states[i] == TASK_IN_QUEUE)
             queues_search(search, id);
         else
-            walk_search(search, search->places[i], NULL, id);
+            walk_search(search, search->states[i], NULL, id);
     }
     return search->console->code;
 }

@@ -1,13 +1,13 @@
-/* Finding one task by its id, in one place or several.
+/* Finding one task by its id, in one state or several.
  *
  *     struct task_search search = {.console = &console, .scan_limit = 10000};
- *     task_search_in(&search, TASK_IN_RETRY);                    the places, in order
+ *     task_search_in(&search, TASK_IN_RETRY);                    the states, in order
  *     code = task_search_run(&search, "0123456789abcdef01234567");
  *     if (code == EXIT_CODE_OK && search.found != NULL) ...      stays until the next run
  *     task_search_end(&search);
  *
  * An id is a jid, or SCORE-JID as dashboards address an entry of a set, which is found at once. A jid is looked for
- * page by page, through `scan_limit` entries of each place; what was not looked at is said on standard error. */
+ * page by page, through `scan_limit` entries of each state; what was not looked at is said on standard error. */
 #ifndef WORKER_TASK_FIND_H
 #define WORKER_TASK_FIND_H
 
@@ -19,8 +19,8 @@ struct task_search {
     struct console *console;
     const char *queue; /* NULL = all queues */
     int64_t scan_limit;
-    enum task_place places[TASK_PLACES];
-    size_t place_count;
+    enum task_state states[TASK_STATES];
+    size_t state_count;
     /* Of several jids: which of them were seen. Then the id of a run is "", and `found` is the last of them. */
     char *const *jids;
     bool *seen;
@@ -35,7 +35,7 @@ struct task_search {
     bool knows_queues;
 };
 
-void task_search_in(struct task_search *search, enum task_place place);
+void task_search_in(struct task_search *search, enum task_state state);
 void task_search_everywhere(struct task_search *search);
 void task_search_alive(struct task_search *search);                         /* in all but TASK_IN_DEAD */
 int task_search_run(struct task_search *search, const char *id) MUST_CHECK; /* an exit code; complains */

@@ -59,21 +59,21 @@ static bool lacks_quorum(const struct task_facts *facts)
     return facts->lock.is_asked && (facts->lock.voters < facts->lock.quorum || facts->lock.state == LOCK_IS_UNKNOWN);
 }
 
-static enum task_reason_code of_line(const struct task_facts *facts)
+static enum task_reason_code of_list(const struct task_facts *facts)
 {
-    bool has_places = facts->line == TASK_LINE_PLACES;
-    if (facts->line == TASK_LINE_CLASS)
+    bool has_seats = facts->list == TASK_LIST_SEATS;
+    if (facts->list == TASK_LIST_CLASS)
         return TASK_SHARE;
     if (!facts->lock.is_asked)
-        return has_places ? TASK_LIMIT : TASK_LOCK;
+        return has_seats ? TASK_LIMIT : TASK_LOCK;
     if (lacks_quorum(facts))
         return TASK_NO_QUORUM;
     if (facts->lock.state == LOCK_IS_BLOCKED)
         return TASK_BLOCKED;
-    if (facts->lock.state != LOCK_IS_HELD || (has_places && facts->lock.holders < facts->lock.limit))
+    if (facts->lock.state != LOCK_IS_HELD || (has_seats && facts->lock.holders < facts->lock.limit))
         return TASK_TURN;
     bool is_its_own = facts->lock.jid != NULL && strcmp(facts->lock.jid, facts->jid) == 0;
-    return is_its_own ? TASK_TWIN : has_places ? TASK_LIMIT : TASK_LOCK;
+    return is_its_own ? TASK_TWIN : has_seats ? TASK_LIMIT : TASK_LOCK;
 }
 
 /* Any living worker serves `schedule` and `retry` for its own queues. */
@@ -89,8 +89,8 @@ static enum task_reason_code of_set(const struct task_facts *facts, enum task_re
 
 static enum task_reason_code of_schedule(const struct task_facts *facts, struct wall_time now)
 {
-    if (facts->line != TASK_LINE_NONE)
-        return of_workers(facts, of_line(facts));
+    if (facts->list != TASK_LIST_NONE)
+        return of_workers(facts, of_list(facts));
     if (facts->put_off_at.us == 0)
         return of_set(facts, TASK_SCHEDULED, now);
     bool is_refused = facts->workers.allowed < facts->workers.able; /* by one of them, perhaps */
@@ -98,20 +98,20 @@ static enum task_reason_code of_schedule(const struct task_facts *facts, struct 
     return of_workers(facts, lacks_quorum(facts) ? TASK_NO_QUORUM : of_set(facts, otherwise, now));
 }
 
-/* A worker with a thread for it would park it. One that has waited in line was sent here since its turn has come. */
+/* A worker with a thread for it would park it. One that has waited in a list was sent here since its turn has come. */
 static enum task_reason_code of_queue(const struct task_facts *facts)
 {
     if (lacks_quorum(facts))
         return TASK_NO_QUORUM;
-    bool has_lock = facts->lock.is_asked && facts->line != TASK_LINE_NONE && facts->put_off_at.us == 0;
-    enum task_reason_code code = has_lock ? of_line(facts) : TASK_QUEUED;
+    bool has_lock = facts->lock.is_asked && facts->list != TASK_LIST_NONE && facts->put_off_at.us == 0;
+    enum task_reason_code code = has_lock ? of_list(facts) : TASK_QUEUED;
     return code == TASK_TURN ? TASK_QUEUED : code;
 }
 
 /* A worker asks for its lock, or keeps it ready to hand a lock on to it. */
 static enum task_reason_code of_claim(const struct task_facts *facts)
 {
-    enum task_reason_code code = facts->lock.is_asked ? of_line(facts) : TASK_STARTS;
+    enum task_reason_code code = facts->lock.is_asked ? of_list(facts) : TASK_STARTS;
     return code == TASK_TURN || code == TASK_TWIN ? TASK_STARTS : code; /* it may have its lock by now */
 }
 
@@ -124,7 +124,7 @@ static enum task_reason_code code_of(const struct task_facts *facts, struct wall
                                          : TASK_GONE;
     if (facts->twin != NULL)
         return TASK_TWIN;
-    switch (facts->place) {
+    switch (facts->state) {
     case TASK_IN_DEAD:
         return TASK_DEAD;
     case TASK_IN_CLAIMS:
@@ -147,7 +147,7 @@ struct wording {
     struct buffer *out;
     struct wall_time expected;
     char jid[LOG_QUOTE_MAX], queue[LOG_QUOTE_MAX], class_name[LOG_QUOTE_MAX], process[LOG_QUOTE_MAX];
-    char line[LOG_QUOTE_MAX];
+    char list[LOG_QUOTE_MAX];
 };
 
 static const char *moment(const struct wording *words, struct wall_time at, char out[HUMAN_TEXT_MAX])
@@ -155,28 +155,28 @@ static const char *moment(const struct wording *words, struct wall_time at, char
     return human_moment(at, words->now, out);
 }
 
-/* In its queue, or in the line for what it needs. */
+/* In its queue, or in the waiting list for what it needs. */
 static void position_write(const struct wording *words)
 {
     const struct task_facts *facts = words->facts;
     char ahead[HUMAN_TEXT_MAX], all[HUMAN_TEXT_MAX];
-    if (facts->place == TASK_IN_QUEUE)
+    if (facts->state == TASK_IN_QUEUE)
         buffer_format(words->out, "number %s of %s in the queue %s", human_count(facts->position, ahead),
                       human_count(facts->length > facts->position ? facts->length : facts->position, all),
                       words->queue);
-    else if (facts->place == TASK_IN_CLAIMS)
+    else if (facts->state == TASK_IN_CLAIMS)
         buffer_format(words->out, "claimed by %s, which takes the lock for it", words->process);
-    else if (facts->is_in_line && facts->ahead >= 0)
-        buffer_format(words->out, "number %s of %s in line", human_count(facts->ahead + 1, ahead),
+    else if (facts->is_listed && facts->ahead >= 0)
+        buffer_format(words->out, "number %s of %s in the waiting list", human_count(facts->ahead + 1, ahead),
                       human_count(facts->waiting > facts->ahead ? facts->waiting : facts->ahead + 1, all));
     else
-        buffer_format(words->out, "in %s, and looks again %s", task_place_name(facts->place),
+        buffer_format(words->out, "in %s, and looks again %s", task_state_name(facts->state),
                       moment(words, facts->at, ahead));
 }
 
-static const char *line_kind(const struct task_facts *facts)
+static const char *list_kind(const struct task_facts *facts)
 {
-    return facts->line == TASK_LINE_PLACES ? "a seat at" : "the lock on";
+    return facts->list == TASK_LIST_SEATS ? "a seat at" : "the lock on";
 }
 
 /* ", since 2026-11-21T18:05:06Z (3m ago)" */
@@ -230,7 +230,7 @@ static void holder_write(const struct wording *words)
     const struct task_facts *facts = words->facts;
     bool is_task = facts->lock.is_ours && facts->lock.jid != NULL;
     char quoted[LOG_QUOTE_MAX];
-    if (facts->line == TASK_LINE_PLACES)
+    if (facts->list == TASK_LIST_SEATS)
         buffer_format(words->out, ": all of %u are taken, one", facts->lock.holders);
     else
         buffer_append_text(words->out, ", held");
@@ -249,12 +249,12 @@ static void holder_write(const struct wording *words)
  * program's, nobody knows. */
 static int64_t expected_us(const struct task_facts *facts, struct wall_time now)
 {
-    unsigned at_once = facts->line == TASK_LINE_PLACES && facts->lock.limit > 0 ? facts->lock.limit : 1;
+    unsigned at_once = facts->list == TASK_LIST_SEATS && facts->lock.limit > 0 ? facts->lock.limit : 1;
     bool is_dead = facts->lock.process != NULL && !facts->lock.is_living;
     bool has_begun = facts->lock.since.us != 0 && facts->lock.since.us < now.us;
     int64_t hold_us = facts->lock.hold_us, held_us = has_begun ? now.us - facts->lock.since.us : 0;
     int64_t left_us = is_dead ? facts->lock.remaining_us : facts->lock.is_ours ? hold_us - held_us : -1;
-    if (!facts->is_in_line || left_us < 0 || (hold_us < 0 && facts->ahead > 0))
+    if (!facts->is_listed || left_us < 0 || (hold_us < 0 && facts->ahead > 0))
         return -1;
     return left_us + facts->ahead / at_once * hold_us;
 }
@@ -280,7 +280,7 @@ static void lock_write(struct wording *words)
 {
     const struct task_facts *facts = words->facts;
     char quoted[LOG_QUOTE_MAX];
-    buffer_format(words->out, "It waits for %s %s", line_kind(facts), words->line);
+    buffer_format(words->out, "It waits for %s %s", list_kind(facts), words->list);
     if (facts->lock.is_asked) {
         holder_write(words);
     } else {
@@ -296,10 +296,10 @@ static void lock_write(struct wording *words)
 static void quorum_write(const struct wording *words)
 {
     const struct task_facts *facts = words->facts;
-    if (facts->place == TASK_IN_QUEUE)
+    if (facts->state == TASK_IN_QUEUE)
         buffer_append_text(words->out, "Its workers claim nothing");
-    else if (facts->line != TASK_LINE_NONE)
-        buffer_format(words->out, "It waits for %s %s, and nobody can have it", line_kind(facts), words->line);
+    else if (facts->list != TASK_LIST_NONE)
+        buffer_format(words->out, "It waits for %s %s, and nobody can have it", list_kind(facts), words->list);
     else
         buffer_append_text(words->out, "It waits for its lock, and nobody can have it");
     buffer_format(words->out, ": %u of %u lock nodes vote", facts->lock.voters, facts->lock.nodes);
@@ -313,7 +313,7 @@ static void twin_write(const struct wording *words)
     char quoted[LOG_QUOTE_MAX], human[HUMAN_TEXT_MAX];
     if (facts->twin == NULL) {
         buffer_format(words->out, "It waits for %s %s, which an earlier run of the same task still has",
-                      line_kind(facts), words->line);
+                      list_kind(facts), words->list);
         process_write(words);
         if (facts->lock.remaining_us >= 0)
             buffer_format(words->out, "; that lock expires in %s, if nobody extends it",
@@ -363,8 +363,8 @@ static void queued_write(const struct wording *words)
     bool is_full = facts->workers.busy >= facts->workers.threads;
     buffer_append_text(words->out, "It is ");
     position_write(words);
-    if (facts->put_off_at.us != 0 && facts->line != TASK_LINE_NONE && facts->line != TASK_LINE_CLASS)
-        buffer_format(words->out, " (its turn for %s %s has come)", line_kind(facts), words->line);
+    if (facts->put_off_at.us != 0 && facts->list != TASK_LIST_NONE && facts->list != TASK_LIST_CLASS)
+        buffer_format(words->out, " (its turn for %s %s has come)", list_kind(facts), words->list);
     buffer_format(words->out, ", which %zu worker%s serve%s: %s%lld of %lld threads %s busy", facts->workers.allowed,
                   human_plural((int64_t)facts->workers.allowed), facts->workers.allowed == 1 ? "s" : "",
                   is_full ? "all, " : "", facts->workers.busy, facts->workers.threads,
@@ -476,13 +476,13 @@ static void wait_write(struct wording *words, enum task_reason_code code)
     } else if (code == TASK_BLOCKED) {
         buffer_format(words->out,
                       "It waits for %s %s, and nobody can get it: %u lock node%s under its key what is no lock",
-                      line_kind(facts), words->line, facts->lock.blocked, facts->lock.blocked == 1 ? " has" : "s have");
+                      list_kind(facts), words->list, facts->lock.blocked, facts->lock.blocked == 1 ? " has" : "s have");
     } else if (code == TASK_SHARE) {
         buffer_format(words->out, "As many tasks of its class %s run as its share of the threads allows; it is ",
-                      words->line);
+                      words->list);
         position_write(words);
     } else {
-        buffer_format(words->out, "It waits for %s %s, which is free; it is ", line_kind(facts), words->line);
+        buffer_format(words->out, "It waits for %s %s, which is free; it is ", list_kind(facts), words->list);
         position_write(words);
         buffer_format(words->out, ", and comes at the latest %s", moment(words, facts->at, human));
     }
@@ -505,7 +505,7 @@ static void start_write(const struct wording *words)
 
 static void overdue_write(const struct wording *words)
 {
-    buffer_format(words->out, "It is due in %s", task_place_name(words->facts->place));
+    buffer_format(words->out, "It is due in %s", task_state_name(words->facts->state));
     since_write(words, words->facts->at);
     buffer_format(words->out, ", and no worker has put it into its queue %s", words->queue);
 }
@@ -552,11 +552,11 @@ static void lock_advise(const struct wording *words)
     if (facts->lock.is_asked && facts->lock.is_ours && facts->lock.jid != NULL && facts->lock.is_living)
         buffer_format(words->out,
                       "`holdfast who %s` shows more. If its holder hangs, `holdfast cancel %s` ends that task.",
-                      words->line, log_quote(facts->lock.jid, quoted));
+                      words->list, log_quote(facts->lock.jid, quoted));
     else
         buffer_format(words->out,
                       "`holdfast who %s` shows more. `holdfast unlock %s` takes it from a holder that is gone.",
-                      words->line, words->line);
+                      words->list, words->list);
 }
 
 static void recovery_advise(const struct wording *words)
@@ -599,14 +599,14 @@ static const char *const plain_advice[TASK_REASONS] = {
 static void twin_advise(const struct wording *words)
 {
     const struct task_facts *facts = words->facts;
-    bool is_queued = facts->place == TASK_IN_QUEUE;
+    bool is_queued = facts->state == TASK_IN_QUEUE;
     if (facts->twin == NULL)
         buffer_append_text(words->out, "Nothing: it runs when that run has ended, or its lock has expired.");
     else
         buffer_format(words->out,
                       "It runs too, when its turn comes. If it was pushed twice by mistake: `holdfast tasks delete %s "
-                      "--place %s%s%s`.",
-                      words->jid, task_place_name(facts->place), is_queued ? " --queue " : "",
+                      "--state %s%s%s`.",
+                      words->jid, task_state_name(facts->state), is_queued ? " --queue " : "",
                       is_queued ? words->queue : "");
 }
 
@@ -636,7 +636,7 @@ static void advice_write(const struct wording *words, enum task_reason_code code
     else if (code == TASK_SCHEDULED || code == TASK_RETRY)
         buffer_format(words->out, "Wait; or `holdfast tasks retry %s` runs it now.", words->jid);
     else if (code == TASK_BLOCKED)
-        buffer_format(words->out, "`holdfast who %s` shows what it is, and how to delete it.", words->line);
+        buffer_format(words->out, "`holdfast who %s` shows what it is, and how to delete it.", words->list);
     else
         lock_advise(words);
 }
@@ -668,7 +668,7 @@ void task_reason_find(struct task_reason *reason, const struct task_facts *facts
     log_quote(facts->queue, words.queue);
     log_quote(facts->class_name, words.class_name);
     log_quote(facts->process, words.process);
-    log_quote(facts->line_name, words.line);
+    log_quote(facts->list_name, words.list);
     reason->code = code_of(facts, now);
     enum task_reason_code later = later_of(facts, reason->code);
     sentence_write(&words, reason->code);
@@ -719,24 +719,24 @@ static void holder_json(const struct task_facts *facts, struct json_writer *json
 
 void task_reason_put(struct task_reason *reason, const struct task_facts *facts, struct printer *out)
 {
-    bool is_found = facts->is_found, is_resource = facts->line == TASK_LINE_RESOURCE || facts->line == TASK_LINE_PLACES;
+    bool is_found = facts->is_found, is_resource = facts->list == TASK_LIST_RESOURCE || facts->list == TASK_LIST_SEATS;
     printer_line(out, "%s", buffer_text(&reason->sentence));
     printer_line(out, "What to do: %s", buffer_text(&reason->advice));
     if (!out->is_json)
         return;
     struct json_writer *json = &out->json;
+    json_text(json, "state", is_found ? task_state_name(facts->state) : task_reason_name(reason->code));
     json_text(json, "reason", task_reason_name(reason->code));
     json_bytes(json, "sentence", reason->sentence.bytes, reason->sentence.length);
     json_bytes(json, "advice", reason->advice.bytes, reason->advice.length);
-    json_text(json, "place", is_found ? task_place_name(facts->place) : NULL);
     json_text(json, "queue", facts->queue);
     json_text(json, "class", facts->class_name);
     json_seconds_if(json, "at", is_found && facts->at.us != 0, facts->at.us);
-    json_number_if(json, "position", is_found && facts->place == TASK_IN_QUEUE, facts->position);
+    json_number_if(json, "position", is_found && facts->state == TASK_IN_QUEUE, facts->position);
     json_text(json, "identity", facts->process);
     json_seconds_if(json, "since", facts->since.us != 0, facts->since.us);
-    json_text(json, "resource", is_resource ? facts->line_name : NULL);
-    json_number_if(json, "ahead", facts->is_in_line && facts->ahead >= 0, facts->ahead);
+    json_text(json, "resource", is_resource ? facts->list_name : NULL);
+    json_number_if(json, "ahead", facts->is_listed && facts->ahead >= 0, facts->ahead);
     holder_json(facts, json);
     json_seconds_if(json, "expected_at", reason->expected.us != 0, reason->expected.us);
 }

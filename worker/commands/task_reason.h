@@ -45,7 +45,7 @@ enum task_reason_code {
 };
 const char *task_reason_name(enum task_reason_code code); /* for programs */
 
-enum task_line { TASK_LINE_NONE, TASK_LINE_RESOURCE, TASK_LINE_PLACES, TASK_LINE_CLASS };
+enum task_list { TASK_LIST_NONE, TASK_LIST_RESOURCE, TASK_LIST_SEATS, TASK_LIST_CLASS };
 
 /* Texts are "" or NULL, times 0, and numbers -1, when they are not known. */
 struct task_facts {
@@ -56,7 +56,7 @@ struct task_facts {
     bool was_cancelled;        /* which is none, then */
     bool is_cancelled;         /* it is somewhere, and `holdfast cancel` has named it */
     /* Where it is. */
-    enum task_place place;
+    enum task_state state;
     const char *queue, *class_name;
     struct wall_time at;        /* in a set */
     long long position, length; /* in a queue: 1 is the next */
@@ -84,11 +84,11 @@ struct task_facts {
         const char *dead;                              /* the last one of its queue that died */
         struct wall_time dead_lease_end, dead_beat;
     } workers;
-    /* In which line it waits; in its queue or as a claim: it would, if its lock is held. */
-    enum task_line line;
-    const char *line_name;
+    /* In which waiting list it is; in its queue or as a claim: it would, if its lock is held. */
+    enum task_list list;
+    const char *list_name;
     long long ahead, waiting;
-    bool is_in_line;
+    bool is_listed;
     /* What the lock nodes say of that. */
     struct {
         bool is_asked;

@@ -8,31 +8,31 @@
 #include "base/memory.h"
 #include "base/real.h"
 
-static const char *const place_names[TASK_PLACES] = {[TASK_IN_QUEUE] = "queue",
+static const char *const state_names[TASK_STATES] = {[TASK_IN_QUEUE] = "queue",
                                                      [TASK_IN_SCHEDULE] = "schedule",
                                                      [TASK_IN_RETRY] = "retry",
                                                      [TASK_IN_DEAD] = "dead",
                                                      [TASK_IN_CLAIMS] = "claims"};
 
-const char *task_place_name(enum task_place place)
+const char *task_state_name(enum task_state state)
 {
-    return place_names[place];
+    return state_names[state];
 }
 
-bool task_place_parse(const char *name, enum task_place *place)
+bool task_state_parse(const char *name, enum task_state *state)
 {
-    for (int i = 0; i < TASK_PLACES; i++)
-        if (strcmp(name, place_names[i]) == 0) {
-            *place = (enum task_place)i;
+    for (int i = 0; i < TASK_STATES; i++)
+        if (strcmp(name, state_names[i]) == 0) {
+            *state = (enum task_state)i;
             return true;
         }
     return false;
 }
 
-const char *task_place_key(const struct console *console, enum task_place place)
+const char *task_state_key(const struct console *console, enum task_state state)
 {
-    return place == TASK_IN_SCHEDULE ? console->keys.schedule
-           : place == TASK_IN_RETRY  ? console->keys.retry
+    return state == TASK_IN_SCHEDULE ? console->keys.schedule
+           : state == TASK_IN_RETRY  ? console->keys.retry
                                      : console->keys.dead;
 }
 
@@ -45,7 +45,7 @@ static struct task_entry *entry_add(struct task_walk *walk)
         walk->entries = memory_resize(walk->entries, walk->capacity, sizeof *walk->entries);
     }
     struct task_entry *entry = &walk->entries[walk->count++];
-    *entry = (struct task_entry){.place = walk->place};
+    *entry = (struct task_entry){.state = walk->state};
     return entry;
 }
 
@@ -93,7 +93,7 @@ static const struct redis_reply *page_take(struct task_walk *walk, const char *k
 
 static bool set_begin(struct task_walk *walk, const char *cursor, struct error *error)
 {
-    snprintf(walk->from, sizeof walk->from, "%s", walk->place == TASK_IN_DEAD ? "+inf" : "-inf");
+    snprintf(walk->from, sizeof walk->from, "%s", walk->state == TASK_IN_DEAD ? "+inf" : "-inf");
     if (cursor == NULL)
         return true;
     const char *plus = strrchr(cursor, '+');
@@ -113,8 +113,8 @@ static bool set_begin(struct task_walk *walk, const char *cursor, struct error *
 static void set_next(struct task_walk *walk, size_t limit)
 {
     char skip[32], count[32];
-    const char *key = task_place_key(walk->console, walk->place);
-    bool falls = walk->place == TASK_IN_DEAD;
+    const char *key = task_state_key(walk->console, walk->state);
+    bool falls = walk->state == TASK_IN_DEAD;
     snprintf(skip, sizeof skip, "%llu", walk->skip);
     snprintf(count, sizeof count, "%zu", limit);
     const struct redis_reply *reply =
@@ -227,7 +227,7 @@ static bool claims_begin(struct task_walk *walk, const char *cursor, struct erro
         return true;
     if (strchr(cursor, ':') == NULL)
         return error_set(error, "\"%s\" is no cursor of claims, which looks like HOST:PID:NONCE", cursor);
-    walk->queue = memory_text(cursor); /* the place has no queue: it holds the cursor until the processes are known */
+    walk->queue = memory_text(cursor); /* the state has no queue: it holds the cursor until the processes are known */
     return true;
 }
 
@@ -286,14 +286,14 @@ static bool is_seen(const struct task_walk *walk, size_t first, const char *slot
     return false;
 }
 
-/* A place is 16 bytes of id, then the queue's name, a newline and the task; or the id alone. */
+/* A slot holds 16 bytes of id, then the queue's name, a newline and the task; or the id alone. */
 static void slot_take(struct task_walk *walk, const struct task_process *process, const char *key, size_t first,
-                      const struct redis_reply *field, const struct redis_reply *place)
+                      const struct redis_reply *field, const struct redis_reply *slot)
 {
-    if (place->length <= CLAIM_ID_BYTES || field->length == 0 || strspn(field->bytes, "0123456789") != field->length ||
+    if (slot->length <= CLAIM_ID_BYTES || field->length == 0 || strspn(field->bytes, "0123456789") != field->length ||
         is_seen(walk, first, field->bytes))
         return;
-    const char *name = place->bytes + CLAIM_ID_BYTES, *end = place->bytes + place->length;
+    const char *name = slot->bytes + CLAIM_ID_BYTES, *end = slot->bytes + slot->length;
     const char *newline = memchr(name, '\n', (size_t)(end - name));
     if (newline == NULL)
         return;
@@ -301,7 +301,7 @@ static void slot_take(struct task_walk *walk, const struct task_process *process
     char *queue = memory_text_of(name, (size_t)(newline - name));
     entry->slot = field->bytes;
     entry->queue = name_keep(walk, "", queue, "");
-    entry->seen = (struct text_span){place->bytes, place->length};
+    entry->seen = (struct text_span){slot->bytes, slot->length};
     entry->task = (struct text_span){newline + 1, (size_t)(end - newline - 1)};
     free(queue);
 }
@@ -391,25 +391,25 @@ static void claims_cursor(const struct task_walk *walk, struct buffer *out)
         buffer_append_text(out, walk->queue);
 }
 
-/* --- any place -------------------------------------------------------------------------------------------------- */
+/* --- any state ---------------------------------------------------------------------------------------------------- */
 
-bool task_walk_begin(struct task_walk *walk, struct console *console, enum task_place place, const char *queue,
+bool task_walk_begin(struct task_walk *walk, struct console *console, enum task_state state, const char *queue,
                      const char *cursor, struct error *error)
 {
-    *walk = (struct task_walk){.console = console, .place = place};
+    *walk = (struct task_walk){.console = console, .state = state};
     if (queue != NULL)
         walk->queue = memory_text(queue);
-    if (task_place_is_set(place))
+    if (task_state_is_set(state))
         return set_begin(walk, cursor, error);
-    return place == TASK_IN_QUEUE ? list_begin(walk, cursor, error) : claims_begin(walk, cursor, error);
+    return state == TASK_IN_QUEUE ? list_begin(walk, cursor, error) : claims_begin(walk, cursor, error);
 }
 
 static void page_read(struct task_walk *walk, size_t limit)
 {
     page_clear(walk);
-    if (task_place_is_set(walk->place))
+    if (task_state_is_set(walk->state))
         set_next(walk, limit);
-    else if (walk->place == TASK_IN_QUEUE)
+    else if (walk->state == TASK_IN_QUEUE)
         list_next(walk, limit);
     else
         claims_next(walk, limit);
@@ -429,9 +429,9 @@ int task_walk_next(struct task_walk *walk, size_t limit)
 
 void task_walk_advance(struct task_walk *walk, size_t seen)
 {
-    if (task_place_is_set(walk->place)) {
+    if (task_state_is_set(walk->state)) {
         set_advance(walk, seen);
-    } else if (walk->place == TASK_IN_QUEUE) {
+    } else if (walk->state == TASK_IN_QUEUE) {
         list_advance(walk, seen);
     } else {
         walk->process_at = walk->process_next;
@@ -443,9 +443,9 @@ void task_walk_cursor(const struct task_walk *walk, struct buffer *out)
 {
     if (walk->is_over)
         return;
-    if (task_place_is_set(walk->place))
+    if (task_state_is_set(walk->state))
         buffer_format(out, "%s+%llu", walk->from, walk->skip);
-    else if (walk->place == TASK_IN_QUEUE)
+    else if (walk->state == TASK_IN_QUEUE)
         buffer_format(out, "%lld", walk->at);
     else
         claims_cursor(walk, out);

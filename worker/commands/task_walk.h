@@ -1,7 +1,7 @@
-/* Walking through the tasks of one place, page by page, without ever asking for all of them.
+/* Walking through the tasks of one state, page by page, without ever asking for all of them.
  *
  *     struct task_walk walk;
- *     if (!task_walk_begin(&walk, &console, place, queue, cursor, &error)) ...      the cursor is wrong
+ *     if (!task_walk_begin(&walk, &console, state, queue, cursor, &error)) ...      the cursor is wrong
  *     while (!walk.is_over && (code = task_walk_next(&walk, 100)) == EXIT_CODE_OK) {
  *         look at walk.entries[0 .. walk.count), which stay until the next page
  *         task_walk_advance(&walk, walk.count);           or less: the rest is seen again
@@ -9,7 +9,7 @@
  *     task_walk_cursor(&walk, &out);                      from where to go on, "" at the end
  *     task_walk_end(&walk);
  *
- * A place changes during the walk. An entry that stays there the whole time is seen at least once:
+ * It changes during the walk. An entry that stays there the whole time is seen at least once:
  *   sets      `schedule` and `retry` from the earliest, `dead` from the latest. The cursor is a score and how many
  *             entries of that score were seen: equal scores do not confuse it.
  *   queues    from the next task to run. The cursor is the index, counted from the end where producers push: what
@@ -23,25 +23,25 @@
 #include "queue/json.h"
 #include "worker/commands/console.h"
 
-enum task_place {
+enum task_state {
     TASK_IN_QUEUE,
     TASK_IN_SCHEDULE,
     TASK_IN_RETRY,
     TASK_IN_DEAD,
     TASK_IN_CLAIMS,
-    TASK_PLACES,
+    TASK_STATES,
 };
-const char *task_place_name(enum task_place place); /* "queue", "schedule", ... */
-bool task_place_parse(const char *name, enum task_place *place);
-static inline bool task_place_is_set(enum task_place place)
+const char *task_state_name(enum task_state state); /* "queue", "schedule", ... */
+bool task_state_parse(const char *name, enum task_state *state);
+static inline bool task_state_is_set(enum task_state state)
 {
-    return place == TASK_IN_SCHEDULE || place == TASK_IN_RETRY || place == TASK_IN_DEAD;
+    return state == TASK_IN_SCHEDULE || state == TASK_IN_RETRY || state == TASK_IN_DEAD;
 }
 /* The key of a set. */
-const char *task_place_key(const struct console *console, enum task_place place);
+const char *task_state_key(const struct console *console, enum task_state state);
 
 struct task_entry {
-    enum task_place place;
+    enum task_state state;
     struct text_span task;
     bool was_removed;      /* for the caller to set before task_walk_advance */
     const char *score;     /* in a set: as the node writes it */
@@ -50,7 +50,7 @@ struct task_entry {
     long long position;    /* in a queue: 1 is the next to run */
     const char *identity;  /* of a claim: the process */
     const char *slot;      /* of a claim; NULL: it is in the process's bell */
-    struct text_span seen; /* all that stands in the place: the task, or the claim with its id */
+    struct text_span seen; /* all that stands there: the task, or what the slot holds, with its id */
     bool is_living;        /* of a claim: the lease of its process runs */
     const char *key;       /* of a claim: where it is */
 };
@@ -64,7 +64,7 @@ struct task_walk {
     bool is_sample; /* for the caller to set: keys of a foreign kind are not complained about */
     /* the rest is private */
     struct console *console;
-    enum task_place place;
+    enum task_state state;
     char *queue;
     char from[64]; /* of a set: the score */
     unsigned long long skip;
@@ -80,7 +80,7 @@ struct task_walk {
 };
 
 /* `queue` is for TASK_IN_QUEUE, else NULL; `cursor` NULL = from the beginning. Asks nothing. */
-bool task_walk_begin(struct task_walk *walk, struct console *console, enum task_place place, const char *queue,
+bool task_walk_begin(struct task_walk *walk, struct console *console, enum task_state state, const char *queue,
                      const char *cursor, struct error *error) MUST_CHECK;
 /* Reads the next page, of fewer entries if the node could not answer so many. An exit code; complains. */
 int task_walk_next(struct task_walk *walk, size_t limit);

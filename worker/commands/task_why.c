@@ -11,8 +11,8 @@
 #include "worker/locks/resource_template.h"
 #include "worker/presence/lock_metrics.h"
 
-/* So many entries of a place are looked at for a second task with the jid, and so many places in line before it. */
-enum { TWINS_LOOKED_AT = 1000, PLACES_LOOKED_AT = 128 };
+/* So many entries of a state are looked at for a second task with the jid, and so many waiters before it. */
+enum { TWINS_LOOKED_AT = 1000, WAITERS_LOOKED_AT = 128 };
 
 /* --- who could run it --------------------------------------------------------------------------------------------- */
 
@@ -125,16 +125,16 @@ static void needs_clear(struct task_why *why)
     why->need_count = 0;
 }
 
-static void line_take(struct task_facts *facts, const char *line)
+static void list_take(struct task_facts *facts, const char *name)
 {
     static const struct {
         const char *prefix;
-        enum task_line line;
-    } lines[] = {{"resource:", TASK_LINE_RESOURCE}, {"seats:", TASK_LINE_PLACES}, {"class:", TASK_LINE_CLASS}};
-    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++)
-        if (strncmp(line, lines[i].prefix, strlen(lines[i].prefix)) == 0) {
-            facts->line = lines[i].line;
-            facts->line_name = line + strlen(lines[i].prefix);
+        enum task_list list;
+    } lists[] = {{"resource:", TASK_LIST_RESOURCE}, {"seats:", TASK_LIST_SEATS}, {"class:", TASK_LIST_CLASS}};
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
+        if (strncmp(name, lists[i].prefix, strlen(lists[i].prefix)) == 0) {
+            facts->list = lists[i].list;
+            facts->list_name = name + strlen(lists[i].prefix);
         }
 }
 
@@ -172,15 +172,15 @@ static void needs_take(struct task_why *why)
     if (why->need_count == 0)
         return;
     facts->locks = true;
-    facts->line = entry != NULL && entry->limit > 1 ? TASK_LINE_PLACES : TASK_LINE_RESOURCE;
-    facts->line_name = buffer_text(&why->needs[0]);
+    facts->list = entry != NULL && entry->limit > 1 ? TASK_LIST_SEATS : TASK_LIST_RESOURCE;
+    facts->list_name = buffer_text(&why->needs[0]);
 }
 
 static void record_take(struct task_why *why, const struct task_entry *entry)
 {
     struct task_facts *facts = &why->facts;
     const struct envelope *envelope = &why->view.envelope;
-    bool is_set = task_place_is_set(entry->place);
+    bool is_set = task_state_is_set(entry->state);
     task_view_read(&why->view, entry->task.bytes, entry->task.length);
     buffer_clear(&why->error);
     needs_clear(why);
@@ -202,9 +202,9 @@ static void record_take(struct task_why *why, const struct task_entry *entry)
     facts->put_off_at = envelope->parked_at;
     facts->unserved_at = envelope->unserved_at;
     facts->locks = envelope->resource_count > 0 || envelope->parked_at.us != 0;
-    if (entry->place != TASK_IN_RETRY && entry->place != TASK_IN_DEAD)
-        line_take(facts, envelope->list);
-    if (facts->line == TASK_LINE_NONE && (entry->place == TASK_IN_CLAIMS || entry->place == TASK_IN_QUEUE))
+    if (entry->state != TASK_IN_RETRY && entry->state != TASK_IN_DEAD)
+        list_take(facts, envelope->list);
+    if (facts->list == TASK_LIST_NONE && (entry->state == TASK_IN_CLAIMS || entry->state == TASK_IN_QUEUE))
         needs_take(why);
 }
 
@@ -214,7 +214,7 @@ static void queue_read(struct task_why *why, const struct task_entry *entry)
 {
     struct task_facts *facts = &why->facts;
     struct console *console = why->console;
-    const char *list = facts->line != TASK_LINE_NONE ? why->view.envelope.list : "";
+    const char *list = facts->list != TASK_LIST_NONE ? why->view.envelope.list : "";
     char field[32];
     node_client_begin(console->client);
     node_client_ask(console->client, "LLEN", console_key(console, console->keys.queue_prefix, facts->queue), NULL);
@@ -247,13 +247,13 @@ static void lease_read(struct task_why *why)
     why->facts.beat = process->beat;
 }
 
-/* Who has or had the lock keeps its place until it ends, so it is no one ahead; nor is who vanished. */
-static void line_read(struct task_why *why)
+/* Who has or had the lock stays in its list until it ends, and is no one ahead; nor is who vanished. */
+static void waiters_read(struct task_why *why)
 {
     struct task_facts *facts = &why->facts;
     struct lock_waiters waiters = {.items = NULL};
-    size_t looked = facts->ahead < PLACES_LOOKED_AT ? (size_t)facts->ahead : PLACES_LOOKED_AT;
-    if (!facts->is_in_line || looked == 0)
+    size_t looked = facts->ahead < WAITERS_LOOKED_AT ? (size_t)facts->ahead : WAITERS_LOOKED_AT;
+    if (!facts->is_listed || looked == 0)
         return;
     lock_waiters_read(&waiters, why->console, why->view.envelope.list, looked);
     for (size_t i = 0; i < waiters.count; i++) {
@@ -291,7 +291,7 @@ static void hold_read(struct task_why *why)
     struct console *console = why->console;
     char name[LOCK_METRICS_NAME_SIZE];
     struct buffer field = {0};
-    lock_metrics_name(facts->lock.class_name != NULL ? facts->lock.class_name : facts->class_name, facts->line_name,
+    lock_metrics_name(facts->lock.class_name != NULL ? facts->lock.class_name : facts->class_name, facts->list_name,
                       name);
     node_client_begin(console->client);
     struct buffer *request = node_client_compose(console->client);
@@ -354,12 +354,12 @@ static void votes_take(struct task_why *why)
 static void taken_find(struct task_why *why)
 {
     for (unsigned i = 0; i < why->need_count && why->lock.state == LOCK_IS_FREE; i++) {
-        why->facts.line_name = buffer_text(&why->needs[i]);
-        lock_view_look_at(&why->lock, why->facts.line_name);
+        why->facts.list_name = buffer_text(&why->needs[i]);
+        lock_view_look_at(&why->lock, why->facts.list_name);
     }
 }
 
-/* A task that was put off without a place in line may lack a majority of the lock nodes: then no lock is looked at. */
+/* One that was put off, and is in no waiting list, may lack a majority of the lock nodes: no lock is looked at then. */
 static void lock_read(struct task_why *why)
 {
     struct task_facts *facts = &why->facts;
@@ -374,18 +374,18 @@ static void lock_read(struct task_why *why)
     facts->lock.why_not = view->session.reason;
     if (!why->has_lock)
         return;
-    lock_view_look_at(view, facts->line != TASK_LINE_NONE ? facts->line_name : "holdfast");
+    lock_view_look_at(view, facts->list != TASK_LIST_NONE ? facts->list_name : "holdfast");
     taken_find(why);
     facts->lock.state = view->state;
     facts->lock.blocked = view->blocked;
     holder_take(why);
-    if (facts->line == TASK_LINE_PLACES && view->state == LOCK_IS_HELD) {
+    if (facts->list == TASK_LIST_SEATS && view->state == LOCK_IS_HELD) {
         facts->lock.holders = view->seat_count;
         facts->lock.limit = view->owner != NULL ? view->owner->limit : view->seat_count;
     }
     facts->lock.owner = buffer_text(&why->owner);
     votes_take(why);
-    if (facts->line != TASK_LINE_NONE)
+    if (facts->list != TASK_LIST_NONE)
         hold_read(why);
 }
 
@@ -416,23 +416,23 @@ static void entry_read(struct task_why *why, const struct task_entry *entry)
 {
     struct task_facts *facts = &why->facts;
     facts->is_found = true;
-    facts->place = entry->place;
+    facts->state = entry->state;
     record_take(why, entry);
     queue_read(why, entry);
     workers_read(why);
     lease_read(why);
     cancel_read(why);
-    bool is_parked = entry->place == TASK_IN_SCHEDULE && facts->put_off_at.us != 0;
-    bool may_ask = entry->place == TASK_IN_CLAIMS && facts->is_living && facts->since.us == 0 && facts->locks;
+    bool is_parked = entry->state == TASK_IN_SCHEDULE && facts->put_off_at.us != 0;
+    bool may_ask = entry->state == TASK_IN_CLAIMS && facts->is_living && facts->since.us == 0 && facts->locks;
     /* Without a majority of the lock nodes nobody claims; and it would wait for a lock that is held. */
     bool is_left =
-        entry->place == TASK_IN_QUEUE && facts->workers.allowed > 0 && facts->workers.busy < facts->workers.threads;
-    if (facts->line != TASK_LINE_CLASS && (is_parked || may_ask || is_left))
+        entry->state == TASK_IN_QUEUE && facts->workers.allowed > 0 && facts->workers.busy < facts->workers.threads;
+    if (facts->list != TASK_LIST_CLASS && (is_parked || may_ask || is_left))
         lock_read(why);
     if (may_ask)
         facts->ahead = 0; /* it is the next */
-    facts->is_in_line = facts->line != TASK_LINE_NONE && facts->ahead >= 0;
-    line_read(why);
+    facts->is_listed = facts->list != TASK_LIST_NONE && facts->ahead >= 0;
+    waiters_read(why);
     facts->error = buffer_text(&why->error);
 }
 
@@ -450,7 +450,7 @@ static void facts_begin(struct task_why *why, const char *jid, bool was_cut)
                                      .lock = {.remaining_us = -1, .hold_us = -1, .owner = ""}};
 }
 
-/* The other one with the jid of a task that runs: of these a few places are looked through, without a word. */
+/* The other one with the jid of a task that runs: of these a few entries are looked through, without a word. */
 static const struct task_entry *twin_find(struct task_why *why, const struct task_entry *entry)
 {
     bool was_silent = why->console->is_silent;
@@ -472,7 +472,7 @@ int task_why_look(struct task_why *why, const char *jid, const struct task_entry
         entry_read(why, entry);
     else
         result_read(why);
-    bool runs = entry != NULL && entry->place == TASK_IN_CLAIMS && why->facts.since.us != 0 && why->facts.is_living;
+    bool runs = entry != NULL && entry->state == TASK_IN_CLAIMS && why->facts.since.us != 0 && why->facts.is_living;
     const struct task_entry *twin = runs ? twin_find(why, entry) : NULL;
     if (twin != NULL) {
         struct wall_time since = why->facts.since;

@@ -5,8 +5,8 @@
  *     code = task_why_look(...);                              as often as one likes
  *     task_why_end(&why);                                     also after a failure
  *
- * It reads a bounded amount, whatever waits: the processes, the queue of the task, its place in line, and the lock that
- * it waits for. The lock nodes are asked only about such a task. What they do not answer in time is a part of the
+ * It reads a bounded amount, whatever waits: the processes, the queue of the task, who waits before it, and the lock
+ * that it waits for. The lock nodes are asked only about such a task. What they do not answer in time is a part of the
  * sentence. */
 #ifndef WORKER_TASK_WHY_H
 #define WORKER_TASK_WHY_H

@@ -9,8 +9,8 @@ struct tasks {
     struct console console;
     const char *queue, *class_name, *cursor;
     bool all, is_sure;
-    bool has_place;
-    enum task_place place;
+    bool has_state;
+    enum task_state state;
     int64_t limit, scan_limit;
     char *const *ids;
     int id_count;
@@ -26,8 +26,8 @@ int tasks_cancel(struct console *console, char *const *jids, int count, long lon
 
 /* Whether an entry is one of those that --class and --queue ask for. */
 bool tasks_want(const struct tasks *tasks, struct task_view *view, const struct task_entry *entry);
-/* Members that say where a task is: place, and what goes with it. */
-void tasks_place_json(const struct task_entry *entry, const char *jid, struct json_writer *json);
+/* Members that say where a task is: state, and what goes with it. */
+void tasks_state_json(const struct task_entry *entry, const char *jid, struct json_writer *json);
 
 /* What goes to the target when this entry is moved: see operate.h. False with a reason when it cannot be. Pure. */
 bool tasks_rewrite(enum operate_verb verb, const struct task_entry *entry, struct task_view *view, struct wall_time now,

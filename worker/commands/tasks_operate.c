@@ -1,6 +1,6 @@
 /* holdfast tasks retry, bury and delete.
  *
- * Tasks that are named are found and moved one by one, so that each gets its own answer. All tasks of a place are
+ * Tasks that are named are found and moved one by one, so that each gets its own answer. All tasks of a state are
  * walked through and moved by the page: as many as were there at the beginning, because what is moved may come back
  * (a task that is retried fails again) while the walk goes on. */
 #include "worker/commands/tasks.h"
@@ -105,22 +105,23 @@ static bool batch_add(struct operation *operation, struct batch *batch, struct t
     return fits;
 }
 
-static struct operate_state place_of(const struct operation *operation, const struct task_entry *entry)
+static struct operate_state source_of(const struct operation *operation, const struct task_entry *entry)
 {
-    struct operate_state place = {.kind = OPERATE_SET, .list_look = (size_t)operation->tasks->scan_limit + LOOK_SLACK};
-    place.key = task_place_is_set(entry->place) ? task_place_key(&operation->tasks->console, entry->place) : entry->key;
-    if (entry->place == TASK_IN_CLAIMS) {
-        place.kind = entry->slot != NULL ? OPERATE_CLAIMS : OPERATE_LIST;
-        place.lease_of = entry->identity;
-    } else if (entry->place == TASK_IN_QUEUE) {
-        place.kind = OPERATE_LIST;
-        if (place.list_look < (size_t)entry->position + LOOK_SLACK)
-            place.list_look = (size_t)entry->position + LOOK_SLACK;
+    struct operate_state source = {.kind = OPERATE_SET, .list_look = (size_t)operation->tasks->scan_limit + LOOK_SLACK};
+    source.key =
+        task_state_is_set(entry->state) ? task_state_key(&operation->tasks->console, entry->state) : entry->key;
+    if (entry->state == TASK_IN_CLAIMS) {
+        source.kind = entry->slot != NULL ? OPERATE_CLAIMS : OPERATE_LIST;
+        source.lease_of = entry->identity;
+    } else if (entry->state == TASK_IN_QUEUE) {
+        source.kind = OPERATE_LIST;
+        if (source.list_look < (size_t)entry->position + LOOK_SLACK)
+            source.list_look = (size_t)entry->position + LOOK_SLACK;
     }
-    return place;
+    return source;
 }
 
-static bool is_same_place(const struct task_entry *a, const struct task_entry *b)
+static bool is_same_state(const struct task_entry *a, const struct task_entry *b)
 {
     return a->key == b->key && (a->slot == NULL) == (b->slot == NULL);
 }
@@ -135,15 +136,15 @@ static void unserved_forget(struct console *console, const struct batch *batch)
                             batch->items[i].jid, NULL);
 }
 
-/* Sends the batch, whose entries are in one place, and reads the answers. */
+/* Sends the batch, whose entries are in one state, and reads the answers. */
 static int batch_send(struct operation *operation, struct batch *batch)
 {
     struct console *console = &operation->tasks->console;
-    struct operate_state place = place_of(operation, batch->entries[0]);
+    struct operate_state source = source_of(operation, batch->entries[0]);
     char id[OPERATE_ID_SIZE];
     operate_new_id(id);
     node_client_begin(console->client);
-    operate_move(&console->keys, id, operation->verb, &place, batch->items, batch->count,
+    operate_move(&console->keys, id, operation->verb, &source, batch->items, batch->count,
                  node_client_compose(console->client));
     unserved_forget(console, batch);
     console_run(console);
@@ -193,7 +194,7 @@ static void answer_complain(struct operation *operation, const char *id, const s
     struct console *console = &operation->tasks->console;
     log_quote(id, quoted);
     if (answer == OPERATE_GONE)
-        console_complain(console, "%s: left its place, or was changed, while it was looked at", quoted);
+        console_complain(console, "%s: left its state, or was changed, while it was looked at", quoted);
     else if (answer == OPERATE_CLASH)
         console_complain(console, "%s: its target's key holds something foreign; it stays where it is", quoted);
     else if (answer == OPERATE_LIVING)
@@ -212,23 +213,23 @@ static void answer_tell(struct operation *operation, const char *id, const struc
     struct printer *out = &operation->out;
     printer_row(out);
     printer_text(out, NULL, "id", id);
-    printer_text(out, NULL, "place", entry != NULL ? task_place_name(entry->place) : NULL);
+    printer_text(out, NULL, "state", entry != NULL ? task_state_name(entry->state) : NULL);
     printer_text(out, NULL, "result", answer_name(answer));
     printer_row_end(out);
     if (answer == OPERATE_DONE)
         printer_line(out, "%s: %s (was in %s)", log_quote(id, quoted), done_text(operation->verb),
-                     task_place_name(entry->place));
+                     task_state_name(entry->state));
     if (answer != OPERATE_DONE)
         answer_complain(operation, id, entry, answer, reason);
 }
 
 /* --- tasks that are named --------------------------------------------------------------------------------------- */
 
-static void places_choose(const struct operation *operation, struct task_search *search)
+static void states_choose(const struct operation *operation, struct task_search *search)
 {
-    static const enum task_place all[] = {TASK_IN_RETRY, TASK_IN_DEAD, TASK_IN_SCHEDULE, TASK_IN_CLAIMS, TASK_IN_QUEUE};
-    if (operation->tasks->has_place) {
-        task_search_in(search, operation->tasks->place);
+    static const enum task_state all[] = {TASK_IN_RETRY, TASK_IN_DEAD, TASK_IN_SCHEDULE, TASK_IN_CLAIMS, TASK_IN_QUEUE};
+    if (operation->tasks->has_state) {
+        task_search_in(search, operation->tasks->state);
         return;
     }
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
@@ -247,7 +248,7 @@ static int named_operate(struct operation *operation, struct task_search *search
     if (code != EXIT_CODE_OK)
         return code;
     int answer = RESULT_NOT_FOUND;
-    struct task_entry entry = {.place = TASK_IN_QUEUE};
+    struct task_entry entry = {.state = TASK_IN_QUEUE};
     if (search->found != NULL) {
         entry = *search->found;
         task_view_read(&operation->view, entry.task.bytes, entry.task.length);
@@ -269,7 +270,7 @@ static int all_named_operate(struct operation *operation)
     struct tasks *tasks = operation->tasks;
     struct task_search search = {.console = &tasks->console, .queue = tasks->queue, .scan_limit = tasks->scan_limit};
     int code = EXIT_CODE_OK;
-    places_choose(operation, &search);
+    states_choose(operation, &search);
     printer_list(&operation->out, "results");
     for (int i = 0; i < tasks->id_count && code == EXIT_CODE_OK; i++)
         code = named_operate(operation, &search, tasks->ids[i]);
@@ -278,7 +279,7 @@ static int all_named_operate(struct operation *operation)
     return code;
 }
 
-/* --- all tasks of a place --------------------------------------------------------------------------------------- */
+/* --- all tasks of a state ----------------------------------------------------------------------------------------- */
 
 static int page_send(struct operation *operation, struct batch *batch)
 {
@@ -287,7 +288,7 @@ static int page_send(struct operation *operation, struct batch *batch)
     return code;
 }
 
-/* Moves what is wanted of the page, in calls of one place and a bounded size. */
+/* Moves what is wanted of the page, in calls of one state and a bounded size. */
 static int page_operate(struct operation *operation, struct task_walk *walk)
 {
     struct batch batch = {.count = 0};
@@ -299,7 +300,7 @@ static int page_operate(struct operation *operation, struct task_walk *walk)
         if (!tasks_want(operation->tasks, &operation->view, entry))
             continue;
         bool is_full = batch.count == OPERATE_ENTRIES_MAX || batch.bytes > BYTES_A_CALL;
-        if (batch.count > 0 && (is_full || !is_same_place(batch.entries[0], entry)))
+        if (batch.count > 0 && (is_full || !is_same_state(batch.entries[0], entry)))
             code = page_send(operation, &batch);
         if (code == EXIT_CODE_OK && !batch_add(operation, &batch, entry, &error)) {
             operation->refused++;
@@ -314,16 +315,16 @@ static int page_operate(struct operation *operation, struct task_walk *walk)
 }
 
 /* How many entries there are; 0 when that is not known beforehand (claims). */
-static int place_measure(struct operation *operation, unsigned long long *count)
+static int state_measure(struct operation *operation, unsigned long long *count)
 {
     struct tasks *tasks = operation->tasks;
     struct node_client *client = tasks->console.client;
     *count = 0;
-    if (tasks->place == TASK_IN_CLAIMS)
+    if (tasks->state == TASK_IN_CLAIMS)
         return EXIT_CODE_OK;
     node_client_begin(client);
-    if (task_place_is_set(tasks->place))
-        node_client_ask(client, "ZCARD", task_place_key(&tasks->console, tasks->place), NULL);
+    if (task_state_is_set(tasks->state))
+        node_client_ask(client, "ZCARD", task_state_key(&tasks->console, tasks->state), NULL);
     else
         node_client_ask(client, "LLEN", console_key(&tasks->console, tasks->console.keys.queue_prefix, tasks->queue),
                         NULL);
@@ -334,15 +335,15 @@ static int place_measure(struct operation *operation, unsigned long long *count)
     return EXIT_CODE_OK;
 }
 
-static int place_operate(struct operation *operation, unsigned long long count)
+static int state_operate(struct operation *operation, unsigned long long count)
 {
     struct tasks *tasks = operation->tasks;
     struct task_walk walk;
     struct progress progress;
     struct error error = ERROR_NONE;
     unsigned long long looked = 0;
-    const char *queue = tasks->place == TASK_IN_QUEUE ? tasks->queue : NULL;
-    int code = task_walk_begin(&walk, &tasks->console, tasks->place, queue, NULL, &error)
+    const char *queue = tasks->state == TASK_IN_QUEUE ? tasks->queue : NULL;
+    int code = task_walk_begin(&walk, &tasks->console, tasks->state, queue, NULL, &error)
                    ? EXIT_CODE_OK
                    : console_complain(&tasks->console, "%s", error.text);
     progress_start(&progress, STDERR_FILENO, operate_verb_name(operation->verb), count);
@@ -366,8 +367,8 @@ static int all_operate(struct operation *operation)
     struct tasks *tasks = operation->tasks;
     char human[HUMAN_TEXT_MAX], class_name[LOG_QUOTE_MAX], queue[LOG_QUOTE_MAX];
     unsigned long long count = 0;
-    int code = place_measure(operation, &count);
-    if (code != EXIT_CODE_OK || (count == 0 && tasks->place != TASK_IN_CLAIMS))
+    int code = state_measure(operation, &count);
+    if (code != EXIT_CODE_OK || (count == 0 && tasks->state != TASK_IN_CLAIMS))
         return code;
     bool has_filter = tasks->class_name != NULL || tasks->queue != NULL;
     if (!console_confirm(
@@ -376,11 +377,11 @@ static int all_operate(struct operation *operation)
             : has_filter ? "those that match, of "
                          : "all ",
             count > 0 ? human_count((int64_t)count, human) : "", human_plural((int64_t)count),
-            task_place_name(tasks->place), tasks->class_name != NULL ? ", class " : "",
+            task_state_name(tasks->state), tasks->class_name != NULL ? ", class " : "",
             tasks->class_name != NULL ? log_quote(tasks->class_name, class_name) : "",
             tasks->queue != NULL ? ", queue " : "", tasks->queue != NULL ? log_quote(tasks->queue, queue) : ""))
         return EXIT_CODE_FAILURE;
-    return place_operate(operation, count);
+    return state_operate(operation, count);
 }
 
 /* --- the command ------------------------------------------------------------------------------------------------ */
@@ -399,7 +400,7 @@ static void account_tell(struct operation *operation)
                      human_count((int64_t)operation->trimmed, human), operation->trimmed == 1 ? "was" : "were",
                      DEAD_ENTRIES - 1, DEAD_AGE_S / 86400);
     if (operation->gone > 0)
-        snprintf(gone, sizeof gone, ", %llu left their place meanwhile", operation->gone);
+        snprintf(gone, sizeof gone, ", %llu left their state meanwhile", operation->gone);
     if (operation->refused > 0)
         snprintf(refused, sizeof refused, ", %llu stay where they are", operation->refused);
     if (operation->tasks->all)

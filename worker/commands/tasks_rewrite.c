@@ -14,11 +14,11 @@ static void requeue_write(const struct task_entry *entry, const struct task_view
     envelope_append_time(&enqueued_at, now);
     struct envelope_change changes[3] = {{"enqueued_at", text_span_of(&enqueued_at)}, {"at", {NULL, 0}}};
     size_t count = 2;
-    if (entry->place == TASK_IN_SCHEDULE && expiry.us != 0) {
+    if (entry->state == TASK_IN_SCHEDULE && expiry.us != 0) {
         envelope_append_time(&expires_at, expiry);
         changes[count++] = (struct envelope_change){"expires_at", text_span_of(&expires_at)};
     }
-    if (entry->place != TASK_IN_SCHEDULE && envelope->was_retried) {
+    if (entry->state != TASK_IN_SCHEDULE && envelope->was_retried) {
         buffer_format(&retry_count, "%d", envelope->retry_count - 1);
         changes[count++] = (struct envelope_change){"retry_count", text_span_of(&retry_count)};
     }
@@ -55,7 +55,7 @@ static bool invalid_requeue(const struct task_entry *entry, struct task_view *vi
 static bool retry_write(const struct task_entry *entry, struct task_view *view, struct wall_time now,
                         struct buffer *fresh, struct buffer *queue, struct error *error)
 {
-    if (entry->place == TASK_IN_CLAIMS) { /* given back as it was claimed, whatever it is */
+    if (entry->state == TASK_IN_CLAIMS) { /* given back as it was claimed, whatever it is */
         buffer_append(fresh, entry->task.bytes, entry->task.length);
         buffer_append_text(queue, entry->queue);
         return true;

@@ -35,7 +35,7 @@ static int facts_read(struct showing *showing)
     node_client_ask(console->client, "HMGET", console_key(console, console->keys.iteration_prefix, jid), "ex", "c",
                     "rt", "cancelled", NULL);
     node_client_ask(console->client, "EXISTS", console_key(console, console->keys.result_prefix, jid), NULL);
-    bool is_run = entry->place == TASK_IN_CLAIMS && entry->slot != NULL;
+    bool is_run = entry->state == TASK_IN_CLAIMS && entry->slot != NULL;
     snprintf(field, sizeof field, "t%s", is_run ? entry->slot : "");
     if (is_run)
         node_client_ask(console->client, "HGET", console_work_key(console, entry->identity), field, NULL);
@@ -80,16 +80,16 @@ static bool progress_read(const char *text, int64_t *done, int64_t *total)
 
 /* --- where it is ------------------------------------------------------------------------------------------------ */
 
-void tasks_place_json(const struct task_entry *entry, const char *jid, struct json_writer *json)
+void tasks_state_json(const struct task_entry *entry, const char *jid, struct json_writer *json)
 {
-    json_text(json, "place", task_place_name(entry->place));
-    if (task_place_is_set(entry->place)) {
+    json_text(json, "state", task_state_name(entry->state));
+    if (task_state_is_set(entry->state)) {
         struct buffer key = {0};
         buffer_format(&key, "%s-%s", entry->score, jid);
         json_text(json, "key", buffer_text(&key));
         json_seconds_if(json, "at", isfinite(real_read(entry->score, NULL)), wall_read(entry->score).us);
         buffer_fini(&key);
-    } else if (entry->place == TASK_IN_QUEUE) {
+    } else if (entry->state == TASK_IN_QUEUE) {
         json_text(json, "in_queue", entry->queue);
         json_number(json, "position", entry->position);
     } else {
@@ -100,19 +100,19 @@ void tasks_place_json(const struct task_entry *entry, const char *jid, struct js
     }
 }
 
-static void place_print(const struct showing *showing)
+static void state_print(const struct showing *showing)
 {
     const struct task_entry *entry = showing->entry;
     const struct printer *out = &showing->out;
     char quoted[LOG_QUOTE_MAX], queue[LOG_QUOTE_MAX];
-    const char *place = task_place_name(entry->place);
-    if (task_place_is_set(entry->place))
-        printer_line(out, "place         %s, score %s", place, entry->score);
-    else if (entry->place == TASK_IN_QUEUE)
-        printer_line(out, "place         queue %s, number %lld to run", log_quote(entry->queue, queue),
+    const char *state = task_state_name(entry->state);
+    if (task_state_is_set(entry->state))
+        printer_line(out, "state         %s, score %s", state, entry->score);
+    else if (entry->state == TASK_IN_QUEUE)
+        printer_line(out, "state         queue %s, number %lld to run", log_quote(entry->queue, queue),
                      entry->position);
     else
-        printer_line(out, "place         claimed from queue %s by %s, %s%s", log_quote(entry->queue, queue),
+        printer_line(out, "state         claimed from queue %s by %s, %s%s", log_quote(entry->queue, queue),
                      log_quote(entry->identity, quoted), entry->slot != NULL ? "slot " : "its bell",
                      entry->slot != NULL ? entry->slot : "");
 }
@@ -276,11 +276,11 @@ static int found_show(struct showing *showing)
     *out = printer_begin(console->as_json, console->now, &text);
     out->file = showing->tasks->out != NULL ? showing->tasks->out : stdout;
     if (out->is_json) {
-        tasks_place_json(showing->entry, showing->view.envelope.jid, &out->json);
+        tasks_state_json(showing->entry, showing->view.envelope.jid, &out->json);
         members_json(showing);
     } else {
         why_put(showing);
-        place_print(showing);
+        state_print(showing);
         members_print(showing);
     }
     recoveries_put(showing);
@@ -310,8 +310,8 @@ int tasks_show(struct tasks *tasks)
     struct task_search search = {.console = &tasks->console, .queue = tasks->queue, .scan_limit = tasks->scan_limit};
     struct task_why why = {.console = &tasks->console};
     int code = EXIT_CODE_OK;
-    if (tasks->has_place)
-        task_search_in(&search, tasks->place);
+    if (tasks->has_state)
+        task_search_in(&search, tasks->state);
     else
         task_search_everywhere(&search);
     for (int i = 0; i < tasks->id_count && (code == EXIT_CODE_OK || code == EXIT_CODE_FAILURE); i++) {
@@ -320,7 +320,7 @@ int tasks_show(struct tasks *tasks)
         int found = task_search_run(&search, tasks->ids[i]);
         showing.entry = search.found;
         if (found == EXIT_CODE_OK)
-            found = task_why_look(&why, tasks->ids[i], search.found, search.was_cut || tasks->has_place);
+            found = task_why_look(&why, tasks->ids[i], search.found, search.was_cut || tasks->has_state);
         if (found == EXIT_CODE_OK && search.found == NULL)
             found = absence_tell(&why, tasks->ids[i]);
         else if (found == EXIT_CODE_OK)

@@ -378,7 +378,7 @@ static void section_step(struct top_view *view, int step)
     view->row = 0;
 }
 
-static enum top_wish filter_type(struct top_view *view, int key)
+static enum top_action filter_type(struct top_view *view, int key)
 {
     size_t length = strlen(view->filter);
     if (key == '\r' || key == '\n') {
@@ -398,7 +398,7 @@ static enum top_wish filter_type(struct top_view *view, int key)
     return TOP_NOTHING;
 }
 
-static enum top_wish text_type(struct top_view *view, int key)
+static enum top_action text_type(struct top_view *view, int key)
 {
     if (key == KEY_DOWN || key == 'j')
         view->text_line++;
@@ -444,7 +444,7 @@ static void lists_move(struct top_view *view, int key)
     }
 }
 
-enum top_wish top_view_type(struct top_view *view, const char *bytes, size_t length, size_t *used)
+enum top_action top_view_type(struct top_view *view, const char *bytes, size_t length, size_t *used)
 {
     int key = key_read(bytes, length, used);
     if (view->mode == TOP_FILTERS)

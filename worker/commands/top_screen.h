@@ -41,7 +41,7 @@ void top_rates_fill(struct top_facts *facts, struct rate_window *window);
  * terminal is.
  *
  *     struct top_view view = {.section = TOP_TASKS};
- *     enum top_wish wish = top_view_type(&view, bytes, length, &used);     until all bytes are used
+ *     enum top_action action = top_view_type(&view, bytes, length, &used);     until all bytes are used
  *     top_screen_write(&facts, &view, ...);                                moves the chosen row to one that is there */
 enum top_section { TOP_PROCESSES, TOP_TASKS, TOP_RESOURCES, TOP_NODES, TOP_QUEUES, TOP_SECTIONS };
 
@@ -52,7 +52,7 @@ enum top_mode {
     TOP_READS,    /* a text covers the lists */
 };
 
-enum top_wish {
+enum top_action {
     TOP_NOTHING, /* but drawing again */
     TOP_QUIT,
     TOP_OPEN,   /* the task of the chosen row */
@@ -71,15 +71,15 @@ struct top_view {
     unsigned sorted[TOP_SECTIONS]; /* column + 1; 0 = as they come */
     bool is_descending[TOP_SECTIONS];
     char filter[TOP_FILTER_MAX]; /* "" = all rows */
-    enum top_wish asked;         /* of TOP_CONFIRMS */
+    enum top_action asked;       /* of TOP_CONFIRMS */
     char target[TOP_NAME_MAX];   /* of it: the jid, or the queue */
-    char note[TOP_NOTE_MAX];     /* the question, or what came of the last wish; "" */
+    char note[TOP_NOTE_MAX];     /* the question, or what came of the last action; "" */
     char *text;                  /* of TOP_READS; owned by its setter */
     size_t text_line;            /* the first that is shown */
 };
 
 /* Takes one key from the front of the bytes; `used` is its length. */
-enum top_wish top_view_type(struct top_view *view, const char *bytes, size_t length, size_t *used);
+enum top_action top_view_type(struct top_view *view, const char *bytes, size_t length, size_t *used);
 
 /* Appends the lines, each with a line end. `view` is what the user has chosen, with a last line that says
  * which keys there are; NULL for a snapshot. A row and a column that are not there become one that is. */

@@ -8,22 +8,22 @@
 #include "queue/waiting.h"
 #include "worker/print/human.h"
 
-enum { ASKED_AT_ONCE = 1000, PLACE_PARTS = 5, TAKEN_ON_ITS_WAY_S = 10 };
+enum { ASKED_AT_ONCE = 1000, WAITER_PARTS = 5, TAKEN_ON_ITS_WAY_S = 10 };
 
-/* --- a place ------------------------------------------------------------------------------------------------------ */
+/* --- a waiter ----------------------------------------------------------------------------------------------------- */
 
 static bool part_fits(const char *part, size_t length, size_t size, const char *allowed)
 {
     return length < size && strspn(part, allowed) >= length;
 }
 
-void lock_waiter_read(struct lock_waiter *waiter, const char *place, size_t length)
+void lock_waiter_read(struct lock_waiter *waiter, const char *text, size_t length)
 {
-    const char *part[PLACE_PARTS], *at = place, *end = place + length;
-    size_t size[PLACE_PARTS];
+    const char *part[WAITER_PARTS], *at = text, *end = text + length;
+    size_t size[WAITER_PARTS];
     waiter->state = LOCK_WAITER_UNKNOWN;
-    for (unsigned i = 0; i < PLACE_PARTS; i++) {
-        const char *newline = i + 1 < PLACE_PARTS ? memchr(at, '\n', (size_t)(end - at)) : end;
+    for (unsigned i = 0; i < WAITER_PARTS; i++) {
+        const char *newline = i + 1 < WAITER_PARTS ? memchr(at, '\n', (size_t)(end - at)) : end;
         if (newline == NULL)
             return;
         part[i] = at;
@@ -77,7 +77,8 @@ static void jids_read(struct lock_waiters *waiters, struct console *console, con
                                                                 .state = LOCK_WAITER_UNKNOWN};
 }
 
-static void places_read(struct lock_waiters *waiters, size_t from, size_t to, struct console *console, const char *list)
+static void records_read(struct lock_waiters *waiters, size_t from, size_t to, struct console *console,
+                         const char *list)
 {
     node_client_begin(console->client);
     struct buffer *request = node_client_compose(console->client);
@@ -87,10 +88,10 @@ static void places_read(struct lock_waiters *waiters, size_t from, size_t to, st
     for (size_t i = from; i < to; i++)
         redis_request_text(request, waiters->items[i].jid);
     console_run(console);
-    const struct redis_reply *places = node_client_reply(console->client, 0);
-    for (size_t i = from; places->kind == REDIS_ARRAY && i < to && i - from < places->count; i++)
-        if (places->elements[i - from].kind == REDIS_STRING)
-            lock_waiter_read(&waiters->items[i], places->elements[i - from].bytes, places->elements[i - from].length);
+    const struct redis_reply *records = node_client_reply(console->client, 0);
+    for (size_t i = from; records->kind == REDIS_ARRAY && i < to && i - from < records->count; i++)
+        if (records->elements[i - from].kind == REDIS_STRING)
+            lock_waiter_read(&waiters->items[i], records->elements[i - from].bytes, records->elements[i - from].length);
 }
 
 /* Times in `schedule` are unique where tasks are parked, so a number says as much as the tasks, which may be large. */
@@ -113,7 +114,7 @@ int lock_waiters_read(struct lock_waiters *waiters, struct console *console, con
     jids_read(waiters, console, list, limit);
     for (size_t from = 0; from < waiters->count; from += ASKED_AT_ONCE) {
         size_t to = waiters->count - from < ASKED_AT_ONCE ? waiters->count : from + ASKED_AT_ONCE;
-        places_read(waiters, from, to, console, list);
+        records_read(waiters, from, to, console, list);
         schedule_look(waiters, from, to, console);
     }
     return console->code;
@@ -174,8 +175,8 @@ void lock_waiters_put(const struct lock_waiters *waiters, struct printer *out)
 
 /* --- all lists ---------------------------------------------------------------------------------------------------- */
 
-/* As many places as waiting_list.lua looks through for the oldest that is parked. */
-enum { LISTS_AT_ONCE = 100, PLACES_LOOKED_AT = 128 };
+/* As many waiters as waiting_list.lua looks through for the oldest that is parked. */
+enum { LISTS_AT_ONCE = 100, WAITERS_LOOKED_AT = 128 };
 
 static void list_name(struct waiting_list *list)
 {
@@ -234,15 +235,15 @@ static struct buffer *request_begin(struct console *console, size_t parts, const
     return request;
 }
 
-/* How many have a place. The jids at the front become the caller's, one reply a list. */
-static void places_count(struct waiting_list *lists, size_t count, struct console *console, struct redis_reply **jids)
+/* How many are in each. The jids at the front become the caller's, one reply a list. */
+static void waiters_count(struct waiting_list *lists, size_t count, struct console *console, struct redis_reply **jids)
 {
     node_client_begin(console->client);
     for (size_t i = 0; i < count; i++) {
         request_begin(console, 2, "ZCARD", console->keys.waiting_prefix, &lists[i]);
         struct buffer *request = request_begin(console, 4, "ZRANGE", console->keys.waiting_prefix, &lists[i]);
         redis_request_integer(request, 0);
-        redis_request_integer(request, PLACES_LOOKED_AT - 1);
+        redis_request_integer(request, WAITERS_LOOKED_AT - 1);
     }
     console_run(console);
     for (size_t i = 0; i < count; i++) {
@@ -251,11 +252,11 @@ static void places_count(struct waiting_list *lists, size_t count, struct consol
     }
 }
 
-static bool is_parked(const struct redis_reply *place)
+static bool is_parked(const struct redis_reply *record)
 {
     struct lock_waiter waiter = {.state = LOCK_WAITER_UNKNOWN};
-    if (place->kind == REDIS_STRING)
-        lock_waiter_read(&waiter, place->bytes, place->length);
+    if (record->kind == REDIS_STRING)
+        lock_waiter_read(&waiter, record->bytes, record->length);
     free(waiter.queue);
     free(waiter.class_name);
     return waiter.state == LOCK_WAITER_PARKED;
@@ -270,13 +271,13 @@ static void parked_count(struct waiting_list *lists, size_t count, struct consol
         struct buffer *request = request_begin(console, 3 + total, "HMGET", console->keys.waiters_prefix, &lists[i]);
         for (size_t j = 0; j < total; j++)
             redis_request_bytes(request, jids[i]->elements[j].bytes, jids[i]->elements[j].length);
-        redis_request_text(request, ""); /* nobody's place: a request that names none is an error */
+        redis_request_text(request, ""); /* nobody's record: a request that names none is an error */
     }
     console_run(console);
     for (size_t i = 0; i < count; i++) {
-        const struct redis_reply *places = node_client_reply(console->client, i);
-        for (size_t j = 0; places->kind == REDIS_ARRAY && j + 1 < places->count; j++)
-            lists[i].waiters -= !is_parked(&places->elements[j]);
+        const struct redis_reply *records = node_client_reply(console->client, i);
+        for (size_t j = 0; records->kind == REDIS_ARRAY && j + 1 < records->count; j++)
+            lists[i].waiters -= !is_parked(&records->elements[j]);
     }
 }
 
@@ -285,7 +286,7 @@ static void lengths_read(struct waiting_lists *lists, struct console *console)
     for (size_t from = 0; from < lists->count; from += LISTS_AT_ONCE) {
         struct redis_reply *jids[LISTS_AT_ONCE] = {NULL};
         size_t count = lists->count - from < LISTS_AT_ONCE ? lists->count - from : LISTS_AT_ONCE;
-        places_count(&lists->items[from], count, console, jids);
+        waiters_count(&lists->items[from], count, console, jids);
         parked_count(&lists->items[from], count, console, jids);
         for (size_t i = 0; i < count; i++)
             free(jids[i]);

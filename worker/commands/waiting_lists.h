@@ -1,6 +1,6 @@
 /* The waiting lists that have tasks now (queue/waiting.h): whose lock or share tasks wait for, and how many do.
- * A task waits while it is parked: it is an entry of `schedule` then. One that keeps its place and was woken is in its
- * queue, or runs, and does not count. Such ones are at the front, where a bounded number is looked at.
+ * A task waits while it is parked: it is an entry of `schedule` then. One that stays in its list and was woken is in
+ * its queue, or runs, and does not count. Such ones are at the front, where a bounded number is looked at.
  *
  *     struct waiting_lists lists;
  *     int code = waiting_lists_read(&lists, &console);
@@ -25,8 +25,8 @@
 enum lock_waiter_state {
     LOCK_WAITER_PARKED,   /* in `schedule`, until it is woken or due */
     LOCK_WAITER_ON_WAY,   /* woken, due or claimed: in a queue, or tried at this moment */
-    LOCK_WAITER_VANISHED, /* another program took it out of `schedule`: nobody waits for it, and its place goes */
-    LOCK_WAITER_UNKNOWN,  /* its place was given up meanwhile, or is nothing that is understood */
+    LOCK_WAITER_VANISHED, /* another program took it out of `schedule`: nobody waits for it, and it leaves the list */
+    LOCK_WAITER_UNKNOWN,  /* it has left the list meanwhile, or is nothing that is understood */
 };
 
 struct lock_waiter {
@@ -50,7 +50,7 @@ void lock_waiters_put(const struct lock_waiters *waiters, struct printer *out); 
 
 /* Reads "due\ndigest\nqueue\nset\nclass" into a waiter whose state is then known but for one question: whether
  * `schedule` has something at its time. Pure. */
-void lock_waiter_read(struct lock_waiter *waiter, const char *place, size_t length);
+void lock_waiter_read(struct lock_waiter *waiter, const char *text, size_t length);
 /* It has not: another program deleted it, or moved it to its queue when it was due. Pure. */
 void lock_waiter_gone(struct lock_waiter *waiter, struct wall_time now);
 

@@ -36,7 +36,7 @@ struct config_pairs {
     size_t count;
 };
 
-/* Every section starts with its place in the file. */
+/* Every section starts with where it is in the file. */
 struct config_source {
     char *where;    /* "file:line", or NULL if the section is not in the file */
     bool is_broken; /* an error was found in it */
@@ -141,7 +141,7 @@ enum config_mode {
 /* What happens to a task whose lock is held elsewhere. */
 enum config_on_conflict {
     CONFIG_CONFLICT_BY_HANDLER,
-    CONFIG_CONFLICT_PARK,  /* it waits in line and is woken */
+    CONFIG_CONFLICT_PARK,  /* it waits in a list and is woken */
     CONFIG_CONFLICT_SKIP,  /* it ends as skipped */
     CONFIG_CONFLICT_DELAY, /* it is tried again after conflict_delay, in no order */
     CONFIG_CONFLICT_FAIL,  /* as if its handler had failed */
@@ -156,7 +156,7 @@ enum config_on_no_quorum {
 enum config_on_crowd {
     CONFIG_CROWD_DEAD,
     CONFIG_CROWD_DROP,
-    CONFIG_CROWD_DELAY, /* it is tried again after conflict_delay, without a place in the line */
+    CONFIG_CROWD_DELAY, /* it is tried again after conflict_delay, and is in no waiting list */
 };
 
 enum config_lock_mode {

@@ -239,9 +239,10 @@ static const struct config_key config_class_keys[] = {
              "member a of the second; {{ is a brace. A task whose arguments have no text or whole number there is "
              "buried. Default: that of the plugin."},
     {KEY("on_conflict", CONFIG_CHOICE, on_conflict, "handler", 0, 0), .choices = conflicts, .is_reloadable = true,
-     .help = "What happens to a task whose lock is held. park (the default of plugins): it waits in line, occupies no "
-             "thread, and is woken. skip: it ends as skipped; not in mode correctness. delay: it is tried again after "
-             "conflict_delay, in no order. fail: as if its handler had failed."},
+     .help =
+         "What happens to a task whose lock is held. park (the default of plugins): it waits in a list, occupies no "
+         "thread, and is woken. skip: it ends as skipped; not in mode correctness. delay: it is tried again after "
+         "conflict_delay, in no order. fail: as if its handler had failed."},
     {KEY("conflict_delay", CONFIG_DURATION, conflict_delay_ns, "0s", 0, 3600 * NS_PER_S), .example = "5s",
      .is_reloadable = true, .help = "The pause of on_conflict and on_crowd = \"delay\". 0s: lock.park_delay."},
     {KEY("hold_at_least", CONFIG_DURATION, hold_at_least_ns, "0s", 0, 60 * NS_PER_S), .example = "10s",

@@ -19,7 +19,7 @@ enum config_type {
     CONFIG_DURATION, /* "10s"           int64_t, nanoseconds */
     CONFIG_SIZE,     /* "64KiB"         int64_t, bytes */
     CONFIG_FLAG,     /* true            bool */
-    CONFIG_CHOICE,   /* "info"          an enum whose values are the places in `choices` */
+    CONFIG_CHOICE,   /* "info"          an enum whose values are the positions in `choices` */
     CONFIG_PAIRS,    /* { key = "v"; }  struct config_pairs */
 };
 

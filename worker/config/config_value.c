@@ -41,9 +41,9 @@ static bool in_bounds(const struct config_key *key, int64_t value)
 
 static void text_replace(void *field, char *text_take)
 {
-    char **place = field;
-    free(*place);
-    *place = text_take;
+    char **text = field;
+    free(*text);
+    *text = text_take;
 }
 
 /* Control characters would reach log lines and terminals. */
@@ -233,13 +233,13 @@ void config_section_fini(const struct config_section *section, void *item)
 
 void *config_section_items(const struct config_section *section, const struct config *config, size_t *count)
 {
-    char *place = (char *)config + section->offset;
+    char *member = (char *)config + section->offset;
     if (!section->is_list) {
         *count = 1;
-        return place;
+        return member;
     }
     void *items;
-    memcpy(&items, place, sizeof items); /* a pointer to the section's own struct */
+    memcpy(&items, member, sizeof items); /* a pointer to the section's own struct */
     memcpy(count, (const char *)config + section->count_offset, sizeof *count);
     return items;
 }
@@ -302,9 +302,9 @@ static void pairs_print(const struct config_pairs *pairs, struct buffer *out)
 
 static const char *choice_name(const struct config_key *key, const void *field)
 {
-    int place;
-    memcpy(&place, field, sizeof place);
-    return key->choices[place];
+    int position;
+    memcpy(&position, field, sizeof position);
+    return key->choices[position];
 }
 
 void config_key_print(const struct config_key *key, const void *field, struct buffer *out)

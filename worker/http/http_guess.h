@@ -23,7 +23,7 @@ struct http_guesses {
 };
 
 /* What stands for the address. */
-uint64_t http_guess_place(const struct http_address *address);
+uint64_t http_guess_network(const struct http_address *address);
 /* Whether a token from there is looked at now. */
 bool http_guess_is_allowed(const struct http_guesses *guesses, const struct http_address *from, struct instant now);
 /* It was, and was wrong. */

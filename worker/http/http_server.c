@@ -266,7 +266,7 @@ static bool may_put_off(const struct http_exchange *exchange)
         const struct http_exchange *other = list_owner(link, struct http_exchange, link);
         bool is_put_off = other->state == EXCHANGE_PUT_OFF;
         of_all += is_put_off;
-        of_one += is_put_off && http_guess_place(&other->peer) == http_guess_place(&exchange->peer);
+        of_one += is_put_off && http_guess_network(&other->peer) == http_guess_network(&exchange->peer);
     }
     return of_all < server->options.connections_max / 2 && of_one < server->options.connections_max / 8;
 }
@@ -370,9 +370,9 @@ static const struct http_route *route_find(struct http_exchange *exchange, unsig
 
 static void redirect_to_root(struct http_exchange *exchange)
 {
-    char place[256];
-    snprintf(place, sizeof place, "%s/", exchange->server->options.prefix);
-    http_header_add(exchange, "Location", place);
+    char location[256];
+    snprintf(location, sizeof location, "%s/", exchange->server->options.prefix);
+    http_header_add(exchange, "Location", location);
     http_respond_text(exchange, 308, "it is below this path");
 }
 

@@ -97,8 +97,8 @@ function date(at) {
 
 const words = {
     __proto__: null, // a column may have any title
-    'handed over': 'The holder before passed its lock on to the next in line, without a round over the lock nodes.',
-    'parked': 'The lock was taken. The task gave its runner back and waited in line on the queue node.',
+    'handed over': 'The holder before passed its lock on to the next waiter, without a round over the lock nodes.',
+    'parked': 'The lock was taken. The task gave its runner back and waited in a list on the queue node.',
     'skipped': 'The lock was taken, and the mode of the class says that the task is needless then.',
     'lost': 'A lock ended before its task did, because it was not extended in time.',
     'refused': 'A store that compares fencing tokens refused a late write: the lock had a later holder.',

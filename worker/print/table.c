@@ -214,9 +214,9 @@ unsigned table_columns(const struct table *table)
 
 /* --- which rows, and in which order ------------------------------------------------------------------------------- */
 
-static size_t row_at(const struct table *table, size_t place)
+static size_t row_at(const struct table *table, size_t position)
 {
-    return table->order != NULL ? table->order[place] : place;
+    return table->order != NULL ? table->order[position] : position;
 }
 
 const char *table_name_of(const struct table *table, size_t row)
@@ -350,7 +350,7 @@ static void columns_squeeze(const struct table *table, struct fit *fit, unsigned
     }
 }
 
-/* The rows that are written: so many, from this place on. */
+/* The rows that are written: so many, from this position on. */
 struct window {
     size_t from, rows;
 };
