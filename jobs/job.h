@@ -238,7 +238,7 @@ enum hf_mode {
 /* What happens to a task whose lock is held. */
 enum hf_on_conflict {
     HF_CONFLICT_USUAL, /* as HF_CONFLICT_PARK */
-    HF_CONFLICT_PARK,  /* it waits in line and is woken */
+    HF_CONFLICT_PARK,  /* it waits in a list and is woken */
     HF_CONFLICT_SKIP,  /* it ends as skipped: with HF_EFFICIENCY only */
     HF_CONFLICT_DELAY, /* it is tried again a little later, in no order */
     HF_CONFLICT_FAIL,  /* as if run() had returned HF_FAIL */

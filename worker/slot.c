@@ -17,7 +17,7 @@ static void slot_wake(struct slot *slot)
     slot_perform(slot, flow_wake(&slot->flow));
 }
 
-/* One sign of work wakes one slot, the next two, then four: a single task costs one claim, a burst a few turns. */
+/* One sign of work wakes one slot, the next two, then four: a single task costs one claim, a burst a few cycles. */
 void worker_wake_idle(struct worker *worker)
 {
     if (!worker_may_claim(worker))

@@ -67,9 +67,9 @@ struct slot {
     bool is_sent_back;       /* a successor whose holder did not get the lock, or holds it for long */
     bool has_waited;         /* the latter */
     bool was_deserted;       /* its task was claimed as a successor, and no holder is left to hand the lock on */
-    bool asks_for_waiters;   /* its outstanding turn does */
+    bool asks_for_waiters;   /* its outstanding call does */
     bool claim_deferred;     /* it claims once its partner is idle */
-    bool claims;             /* its outstanding turn claims a task */
+    bool claims;             /* its outstanding call claims a task */
     struct list idle_link;   /* in worker->idle while FLOW_IDLE */
     struct list serial_link; /* in a serial's waiting list */
     struct list back_link;   /* in worker->given_back until the end of the cycle */

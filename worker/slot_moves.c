@@ -62,10 +62,10 @@ static void waiters_tell(struct slot *slot)
 }
 
 /* The same call settles, wakes and claims, where one call can do all. */
-static void task_turn(struct slot *slot, bool claims)
+static void task_settle(struct slot *slot, bool claims)
 {
-    bool in_turn = slot->left.kind == SLOT_LEFT_FREE || slot->left.kind == SLOT_LEFT_TO_SUCCESSOR;
-    if (!in_turn || slot->left.jid == NULL) {
+    bool in_one_call = slot->left.kind == SLOT_LEFT_FREE || slot->left.kind == SLOT_LEFT_TO_SUCCESSOR;
+    if (!in_one_call || slot->left.jid == NULL) {
         queue_settle_and_claim(slot->worker->queue, slot->number, claims);
         return;
     }
@@ -85,7 +85,7 @@ static void task_claim(struct slot *slot)
     slot->claims = slot_may_claim(slot);
     worker->claimed += slot->claims;
     worker_listen(worker);
-    task_turn(slot, slot->claims);
+    task_settle(slot, slot->claims);
 }
 
 static void task_finish(struct slot *slot)
@@ -94,7 +94,7 @@ static void task_finish(struct slot *slot)
     if (name.unique != NULL || name.is_cancelled)
         queue_finish(slot->worker->queue, slot->number, &name);
     else
-        task_turn(slot, false);
+        task_settle(slot, false);
 }
 
 static void task_finish_with(struct slot *slot, int64_t result_ttl_ns)

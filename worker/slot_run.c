@@ -406,7 +406,7 @@ static bool is_failure(enum flow_result result)
            result == FLOW_RUN_BURIED;
 }
 
-/* Its turn has come. */
+/* No serial one is before it any more. */
 static void run_go(struct slot *slot)
 {
     if (!progress_begin(slot))
@@ -583,7 +583,7 @@ bool slot_run_start(struct slot *slot)
 
 /* --- withdrawing -------------------------------------------------------------------------------------------------- */
 
-/* For its turn among the serial ones, or for the state of its progress: then it was not submitted. */
+/* For the serial ones before it, or for the state of its progress: then it was not submitted. */
 bool slot_run_waits(const struct slot *slot)
 {
     bool has_to_wait = slot->serial != NULL && slot->serial->running != slot;

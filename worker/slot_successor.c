@@ -2,8 +2,9 @@
  *
  * Two slots share a runner. Of such a pair at most one claims from the queues or runs, so a pair is as much work as a
  * runner can do. While the one runs a task under a lock for which others wait, the other claims the one that has waited
- * longest, its successor, and requests the lock in the process's own line, right behind the holder. When the holder
- * ends, the lock nodes change its value for the successor's in one step, and the runner goes on with the successor.
+ * longest, its successor, and requests the lock in the process's own list of waiters, right behind the holder. When the
+ * holder ends, the lock nodes change its value for the successor's in one step, and the runner goes on with the
+ * successor.
  *
  *     holder runs ─▶ queue_claim_successor ─▶ claimed, waits for the lock ─▶ holder ends: lock handed on ─▶ successor
  *                         └─▶ nothing: the partner is idle               runs, its partner looks for the next

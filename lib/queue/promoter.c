@@ -58,7 +58,7 @@ struct promoter {
     long long stays[SETS]; /* entries at the front that were seen and stay */
     struct instant round_began[SETS];
     struct instant seen[SETS]; /* when the last round began that came to the end of what was due */
-    unsigned idle_pages;       /* since this set's turn: nothing was moved */
+    unsigned idle_pages;       /* since this set is looked at: nothing was moved */
     unsigned busy_pages;       /* something was moved, and there was more */
     bool again;                /* some set was left in the middle of being moved */
     size_t shown, sent;        /* entries of this page, and how many of them may be moved */
@@ -128,7 +128,7 @@ static void look_later(struct promoter *promoter)
 }
 
 /* Once in a while, with the first page of a look. */
-static bool bells_take_turn(struct promoter *promoter)
+static bool bells_are_due(struct promoter *promoter)
 {
     struct instant now = loop_now(promoter->loop);
     if (promoter->stays[SET_SCHEDULE] > 0 || instant_before(now, promoter->bells_at))
@@ -144,7 +144,7 @@ static void page_send(struct promoter *promoter)
     struct buffer *out = &promoter->request;
     const struct queue_keys *keys = queue_keys_of(promoter->queue);
     bool examines = promoter->set == SET_SCHEDULE;
-    bool empties = examines && bells_take_turn(promoter);
+    bool empties = examines && bells_are_due(promoter);
     if (promoter->stays[promoter->set] == 0)
         promoter->round_began[promoter->set] = loop_now(promoter->loop);
     buffer_clear(out);

@@ -31,7 +31,7 @@ struct claim_slot {
     bool uncounting;
     /* waiting.c */
     struct retried_call wait;
-    struct buffer freed; /* the keys of the lists whose locks end with the turn, encoded */
+    struct buffer freed; /* the keys of the lists whose locks end with the call, encoded */
     uint16_t freed_groups[FREED_LISTS_MAX];
     char freed_jid[ENVELOPE_JID_BYTES_MAX + 1]; /* that leaves these lists; "" = nobody */
     unsigned freed_lists;

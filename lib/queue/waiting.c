@@ -1,4 +1,4 @@
-/* The calls of waiting.h: each encodes one script. What ends with a turn is kept in the slot until the turn of all
+/* The calls of waiting.h: each encodes one script. What ends with a call is kept in the slot until the call of all
  * slots that asked is encoded. */
 #include "queue/waiting.h"
 

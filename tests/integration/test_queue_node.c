@@ -26,7 +26,7 @@ TEST(test_the_node_loads_its_data)
     queue_listen(probe.queue, true);
 
     redis_server_restart_begin(slow);
-    queue_probe_turn(&probe, 0, true);
+    queue_probe_settle(&probe, 0, true);
     assert_true(loop_until(loop, is_refused_as_loading, queue_node(probe.queue), TEST_PATIENCE_NS));
     char *reply = redis_server_command(slow, "CONFIG SET key-load-delay 0");
     assert_string_equal(reply, "OK");
@@ -50,7 +50,7 @@ TEST(test_scores_of_a_burst_differ)
         push("a", payload);
     }
     for (unsigned slot = 0; slot < 64; slot++)
-        queue_probe_turn(&probe, slot, true);
+        queue_probe_settle(&probe, slot, true);
     queue_probe_wait_all(&probe);
     for (unsigned slot = 0; slot < 64; slot++)
         queue_probe_postpone(&probe, slot, QUEUE_RETRY, 0, probe.slots[slot].payload);

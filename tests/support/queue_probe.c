@@ -122,7 +122,7 @@ void queue_probe_stop(struct queue_probe *probe)
 
 /* --- asking --------------------------------------------------------------------------------------------------- */
 
-void queue_probe_turn(struct queue_probe *probe, unsigned slot, bool claim_next)
+void queue_probe_settle(struct queue_probe *probe, unsigned slot, bool claim_next)
 {
     probe->slots[slot].asked++;
     queue_settle_and_claim(probe->queue, slot, claim_next);
@@ -170,7 +170,7 @@ void queue_probe_wait_all(struct queue_probe *probe)
 
 void queue_probe_claim(struct queue_probe *probe, unsigned slot, const char *payload)
 {
-    queue_probe_turn(probe, slot, true);
+    queue_probe_settle(probe, slot, true);
     enum queue_answer answer = queue_probe_wait(probe, slot);
     assert_int_equal(answer, payload != NULL ? QUEUE_CLAIMED : QUEUE_NOTHING);
     if (payload != NULL)

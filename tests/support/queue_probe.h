@@ -41,7 +41,7 @@ void queue_probe_start(struct queue_probe *probe, struct loop *loop, unsigned po
 void queue_probe_stop(struct queue_probe *probe); /* harmless when not started */
 
 /* Each asks and returns at once. */
-void queue_probe_turn(struct queue_probe *probe, unsigned slot, bool claim_next);
+void queue_probe_settle(struct queue_probe *probe, unsigned slot, bool claim_next);
 void queue_probe_postpone(struct queue_probe *probe, unsigned slot, enum queue_state state, int64_t delay_ns,
                           const char *payload);
 void queue_probe_give_back(struct queue_probe *probe, unsigned slot);

@@ -68,8 +68,8 @@ static inline struct waiting_end end_of(const char *jid)
     return (struct waiting_end){.lists = lists, .list_count = 1, .jid = jid};
 }
 
-static inline enum queue_answer turn_free(struct queue_probe *process, unsigned slot, bool claim_next,
-                                          const struct waiting_end *end)
+static inline enum queue_answer settle_free(struct queue_probe *process, unsigned slot, bool claim_next,
+                                            const struct waiting_end *end)
 {
     process->slots[slot].asked++;
     queue_settle_and_free(process->queue, slot, claim_next, end);
@@ -209,7 +209,7 @@ static inline void claim_new(unsigned slot, const char *jid)
 
 static inline void free_seat(const struct waiting_end *end)
 {
-    assert_int_equal(turn_free(&probe, 3, false, end), QUEUE_NOTHING);
+    assert_int_equal(settle_free(&probe, 3, false, end), QUEUE_NOTHING);
 }
 
 /* The holder is in slot 0, "one" and "two" wait. */

@@ -203,7 +203,7 @@ TEST(a_flood_of_lines_costs_no_memory)
     much_is_written("0123456789abcdef\n", (size_t)60 << 20);
     assert_int_equal(budget.lines, OUTPUT_RUN_LINES_MAX);
     assert_in_range(budget.dropped_lines, ((size_t)64 << 20) / 17 - OUTPUT_RUN_LINES_MAX - 1,
-                    ((size_t)64 << 20) / 17 + 2 * OUTPUT_TURN_MAX / 17);
+                    ((size_t)64 << 20) / 17 + 2 * OUTPUT_CYCLE_MAX / 17);
 }
 
 TEST(a_flood_of_empty_lines_costs_nothing)

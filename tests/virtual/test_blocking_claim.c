@@ -38,7 +38,7 @@ TEST(test_a_task_in_the_bell_goes_first)
     queue_listen(probe.queue, false);
     push("a", "two");
     for (unsigned slot = 0; slot < 3; slot++)
-        queue_probe_turn(&probe, slot, true);
+        queue_probe_settle(&probe, slot, true);
     queue_probe_wait_all(&probe);
     assert_string_equal(probe.slots[0].payload, "one");
     assert_string_equal(probe.slots[1].payload, "two");

@@ -269,7 +269,7 @@ TEST(test_a_unique_task_that_runs_at_most_once_holds)
     queue_open(probe.queue, 0, "one", true);
     assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_OPENED);
     assert_held("one");
-    queue_probe_turn(&probe, 0, false); /* its end is not told to the key: as if it had been lost */
+    queue_probe_settle(&probe, 0, false); /* its end is not told to the key: as if it had been lost */
     queue_probe_wait(&probe, 0);
     assert_free();
 }

@@ -65,8 +65,8 @@ TEST(test_the_oldest_comes_first)
     plan("schedule", -2, "{\"class\":\"t\",\"args\":[1],\"queue\":\"a\",\"jid\":\"1\"}");
     promote();
     wait_reply("LLEN queue:a", "2");
-    queue_probe_turn(&probe, 0, true);
-    queue_probe_turn(&probe, 1, true);
+    queue_probe_settle(&probe, 0, true);
+    queue_probe_settle(&probe, 1, true);
     queue_probe_wait_all(&probe);
     assert_contains(probe.slots[0].payload, "\"args\":[1]");
     assert_contains(probe.slots[1].payload, "\"args\":[2]");

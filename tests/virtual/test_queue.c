@@ -32,7 +32,7 @@ TEST(test_slots_of_one_call_get_tasks_in_order)
     push("a", "two");
     push("a", "three");
     for (unsigned slot = 0; slot < 4; slot++)
-        queue_probe_turn(&probe, slot, true);
+        queue_probe_settle(&probe, slot, true);
     queue_probe_wait_all(&probe);
     assert_string_equal(probe.slots[0].payload, "one");
     assert_string_equal(probe.slots[1].payload, "two");
@@ -45,9 +45,9 @@ TEST(test_a_slot_that_only_settles_gets_nothing)
     start("a");
     push("a", "one");
     push("a", "two");
-    queue_probe_turn(&probe, 0, false);
-    queue_probe_turn(&probe, 1, true);
-    queue_probe_turn(&probe, 2, false);
+    queue_probe_settle(&probe, 0, false);
+    queue_probe_settle(&probe, 1, true);
+    queue_probe_settle(&probe, 2, false);
     queue_probe_wait_all(&probe);
     assert_int_equal(probe.slots[0].answer, QUEUE_NOTHING);
     assert_string_equal(probe.slots[1].payload, "one");
@@ -63,7 +63,7 @@ TEST(test_queues_are_emptied_in_the_order_given)
     push("urgent", "u1");
     push("normal", "n2");
     for (unsigned slot = 0; slot < 4; slot++)
-        queue_probe_turn(&probe, slot, true);
+        queue_probe_settle(&probe, slot, true);
     queue_probe_wait_all(&probe);
     static const char *const expected[][2] = {{"urgent", "u1"}, {"normal", "n1"}, {"normal", "n2"}, {"idle", "i1"}};
     for (unsigned slot = 0; slot < 4; slot++) {
@@ -76,7 +76,7 @@ TEST(test_payloads_keep_their_bytes)
 {
     start("a");
     free(redis_server_command(server, "LPUSH queue:a \"x\\n\\x00\\xff\\r\\n\\\"y\""));
-    queue_probe_turn(&probe, 0, true);
+    queue_probe_settle(&probe, 0, true);
     assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_CLAIMED);
     assert_int_equal(probe.slots[0].length, 8);
     assert_memory_equal(probe.slots[0].payload, "x\n\0\xff\r\n\"y", 8);
@@ -97,7 +97,7 @@ TEST(test_finish_and_claim_are_one_call)
     unsigned before = queue_probe_scripts(server);
     queue_probe_claim(&probe, 0, "two");
     assert_int_equal(queue_probe_scripts(server), before + 1);
-    queue_probe_turn(&probe, 0, false);
+    queue_probe_settle(&probe, 0, false);
     assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_NOTHING);
     assert_tasks("");
 }
@@ -110,7 +110,7 @@ TEST(test_slots_of_one_turn_share_one_call)
         push(i % 2 == 0 ? "a" : "b", "task");
     unsigned before = queue_probe_scripts(server);
     for (unsigned slot = 0; slot < 64; slot++)
-        queue_probe_turn(&probe, slot, true);
+        queue_probe_settle(&probe, slot, true);
     queue_probe_wait_all(&probe);
     assert_int_equal(queue_counters(probe.queue)->claim_calls, 1);
     assert_int_equal(queue_counters(probe.queue)->claims, 50);
@@ -125,7 +125,7 @@ TEST(test_a_call_takes_no_more_slots_than_it_may)
     for (int i = 0; i < 64; i++)
         push("a", (char[]){(char)('0' + i), '\0'});
     for (unsigned slot = 0; slot < 64; slot++)
-        queue_probe_turn(&probe, slot, true);
+        queue_probe_settle(&probe, slot, true);
     queue_probe_wait_all(&probe);
     assert_int_equal(queue_counters(probe.queue)->claim_calls, 3);
     for (unsigned slot = 0; slot < 64; slot++) {
@@ -138,12 +138,12 @@ TEST(test_a_call_takes_no_more_slots_than_it_may)
     probe.slots[0].asked++;
     queue_settle_and_free(probe.queue, 0, true, &end);
     for (unsigned slot = 1; slot < 64; slot++)
-        queue_probe_turn(&probe, slot, true);
+        queue_probe_settle(&probe, slot, true);
     queue_probe_wait_all(&probe);
     assert_int_equal(queue_counters(probe.queue)->claim_calls, 4);
 
     for (unsigned slot = 0; slot < 64; slot++)
-        queue_probe_turn(&probe, slot, true); /* and nobody waits for the rest */
+        queue_probe_settle(&probe, slot, true); /* and nobody waits for the rest */
     loop_for(loop, 0);
 }
 
@@ -156,7 +156,7 @@ TEST(test_a_call_claims_a_bounded_number_of_bytes)
     unsigned next = 1;
     while (next <= 8) {
         for (unsigned slot = 0; slot < 8; slot++)
-            queue_probe_turn(&probe, slot, true);
+            queue_probe_settle(&probe, slot, true);
         queue_probe_wait_all(&probe);
         for (unsigned slot = 0; slot < 8; slot++) {
             unsigned expected = slot < 2 ? next + slot : 0;
@@ -178,8 +178,8 @@ TEST(test_a_task_larger_than_the_budget_is_claimed_alone)
     queue_probe_start(&probe, loop, redis_server_port(server), "a", &(struct queue_options){.claim_bytes = 10});
     push("a", "much-longer-than-ten-bytes");
     push("a", "two");
-    queue_probe_turn(&probe, 0, true);
-    queue_probe_turn(&probe, 1, true);
+    queue_probe_settle(&probe, 0, true);
+    queue_probe_settle(&probe, 1, true);
     queue_probe_wait_all(&probe);
     assert_string_equal(probe.slots[0].payload, "much-longer-than-ten-bytes");
     assert_int_equal(probe.slots[1].answer, QUEUE_NOTHING);
@@ -191,8 +191,8 @@ TEST(test_what_the_budget_has_no_room_for_stays_in_the_next_queue)
     queue_probe_start(&probe, loop, redis_server_port(server), "a b", &(struct queue_options){.claim_bytes = 10});
     push("a", "one");
     push("b", "longer-than-the-rest");
-    queue_probe_turn(&probe, 0, true);
-    queue_probe_turn(&probe, 1, true);
+    queue_probe_settle(&probe, 0, true);
+    queue_probe_settle(&probe, 1, true);
     queue_probe_wait_all(&probe);
     assert_string_equal(probe.slots[0].payload, "one");
     assert_int_equal(probe.slots[1].answer, QUEUE_NOTHING);
@@ -320,8 +320,8 @@ TEST(test_lost_when_the_claim_was_taken)
     }
     free(redis_server_command(server, "DEL %s hf:2:processes", queue_keys_of(probe.queue)->process));
     push("a", "later");
-    queue_probe_turn(&probe, 0, true);
-    queue_probe_turn(&probe, 1, false);
+    queue_probe_settle(&probe, 0, true);
+    queue_probe_settle(&probe, 1, false);
     queue_probe_postpone(&probe, 2, QUEUE_RETRY, 0, "task");
     queue_probe_give_back(&probe, 3);
     for (unsigned slot = 0; slot < 4; slot++)
@@ -339,7 +339,7 @@ TEST(test_an_older_claim_is_given_back)
     push("a", "one");
     queue_probe_claim(&probe, 0, "one");
     free(redis_server_command(server, "HSET %s 0 \"0123456789abcdefa\\nolder\"", queue_keys_of(probe.queue)->process));
-    queue_probe_turn(&probe, 0, true);
+    queue_probe_settle(&probe, 0, true);
     assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_LOST);
     assert_tasks("queue:a older");
     queue_probe_claim(&probe, 0, "older");
@@ -348,7 +348,7 @@ TEST(test_an_older_claim_is_given_back)
     queue_probe_postpone(&probe, 0, QUEUE_RETRY, 0, "older");
     assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_LOST);
     assert_tasks("");
-    queue_probe_turn(&probe, 0, true);
+    queue_probe_settle(&probe, 0, true);
     assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_LOST);
     queue_probe_claim(&probe, 0, NULL);
 }
@@ -402,8 +402,8 @@ TEST(test_a_foreign_key_does_not_stop_other_queues)
     start("a b");
     push("a", "one");
     free(redis_server_command(server, "SET queue:b foreign"));
-    queue_probe_turn(&probe, 0, true);
-    queue_probe_turn(&probe, 1, true);
+    queue_probe_settle(&probe, 0, true);
+    queue_probe_settle(&probe, 1, true);
     queue_probe_wait_all(&probe);
     assert_string_equal(probe.slots[0].payload, "one");
     assert_int_equal(probe.slots[1].answer, QUEUE_NOTHING);
@@ -427,7 +427,7 @@ TEST(test_settling_works_without_memory)
     queue_probe_give_back(&probe, 2);
     assert_int_equal(queue_probe_wait(&probe, 2), QUEUE_NOTHING);
     queue_probe_claim(&probe, 3, "three");
-    queue_probe_turn(&probe, 3, false);
+    queue_probe_settle(&probe, 3, false);
     assert_int_equal(queue_probe_wait(&probe, 3), QUEUE_NOTHING);
     assert_int_equal(queue_counters(probe.queue)->repeats, repeats);
     free(redis_server_command(server, "CONFIG SET maxmemory 0"));
@@ -470,7 +470,7 @@ TEST(test_a_claim_tells_which_task_has_no_progress)
     assert_false(claimed_has_no_progress("{\"jid\":\"new\"}")); /* nobody had asked yet */
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         assert_int_equal(claimed_has_no_progress(cases[i].payload), cases[i].has_none);
-    queue_probe_turn(&probe, 0, false);
+    queue_probe_settle(&probe, 0, false);
     assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_NOTHING);
     assert_false(queue_has_no_progress(probe.queue, 0));
 }

@@ -41,10 +41,10 @@ static void start_with_slots(unsigned slots)
     queue_probe_wait_up(&probe);
 }
 
-static void turn_all(void)
+static void settle_all(void)
 {
     for (unsigned i = 0; i < probe.slot_count; i++)
-        queue_probe_turn(&probe, i, true);
+        queue_probe_settle(&probe, i, true);
 }
 
 TEST(tasks_that_are_too_large_together_get_through)
@@ -56,7 +56,7 @@ TEST(tasks_that_are_too_large_together_get_through)
     start_with_slots(SLOTS);
     unsigned before = connections();
     for (unsigned round = 0; round < 3; round++) {
-        turn_all();
+        settle_all();
         queue_probe_wait_all(&probe);
         for (unsigned i = 0; i < SLOTS; i++) {
             claimed += probe.slots[i].answer == QUEUE_CLAIMED;
@@ -93,7 +93,7 @@ TEST(one_that_is_too_large_alone_is_told_and_the_others_get_through)
     limit_set(LIMIT);
     log_capture_begin();
     start_with_slots(SLOTS);
-    turn_all();
+    settle_all();
     assert_true(loop_until(loop, one_is_unreceived, NULL, 60 * NS_PER_S));
     const char *told = log_capture_end(&length);
     assert_contains(told, "error answer_unreceived node=queue times=3");
@@ -116,7 +116,7 @@ TEST(claims_of_a_dead_process_are_recovered)
         push_large("a", i, SIZE);
     queue_probe_start(&probe, loop, redis_server_port(server), "a", &leased);
     queue_probe_wait_up(&probe);
-    turn_all();
+    settle_all();
     queue_probe_wait_all(&probe);
     queue_probe_stop(&probe);
     limit_set(LIMIT);
@@ -131,7 +131,7 @@ static void limit_is_learnt(void)
         push_large("a", i, SIZE);
     limit_set(LIMIT);
     start_with_slots(SLOTS);
-    turn_all();
+    settle_all();
     queue_probe_wait_all(&probe);
     limit_set(0);
 }
@@ -141,7 +141,7 @@ TEST(after_an_answer_that_came_too_late_the_others_ask_again)
 {
     limit_is_learnt();
     redis_server_pause(server);
-    turn_all();
+    settle_all();
     loop_for(loop, 4 * NS_PER_S);
     redis_server_resume(server);
     queue_probe_wait_all(&probe);

@@ -143,7 +143,7 @@ TEST(test_a_deadline_may_come_nearer)
 TEST(test_a_process_that_was_never_connected)
 {
     queue_probe_start(&probe, loop, free_port(), "a", NULL);
-    queue_probe_turn(&probe, 0, true);
+    queue_probe_settle(&probe, 0, true);
     assert_true(queue_probe_leave(&probe, 100 * NS_PER_MS));
     assert_int_equal(probe.slots[0].answers, 0);
 }
@@ -155,7 +155,7 @@ TEST(test_a_slot_that_is_abandoned)
     push("a", "one");
     queue_probe_claim(&probe, 0, "one");
     assert_true(queue_probe_leave(&probe, 5 * NS_PER_S));
-    queue_probe_turn(&probe, 0, false);
+    queue_probe_settle(&probe, 0, false);
     assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_LOST);
     assert_tasks("queue:a one");
     assert_keys("queue:a");

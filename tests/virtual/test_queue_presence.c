@@ -9,7 +9,7 @@ TEST(test_a_worker_starts_on_a_node_without_memory)
     start("a");
     queue_probe_claim(&probe, 0, "one");
     assert_reply(server, probe.identity, "ZRANGE hf:2:processes 0 -1");
-    queue_probe_turn(&probe, 0, false);
+    queue_probe_settle(&probe, 0, false);
     assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_NOTHING);
     free(redis_server_command(server, "CONFIG SET maxmemory 0"));
     assert_tasks("");
@@ -115,7 +115,7 @@ TEST(test_queues_of_the_same_weight_are_served_as_often)
         of_a += probe.slots[0].queue[0] == 'a';
     }
     assert_in_range(of_a, 420, 580);
-    queue_probe_turn(&probe, 0, false);
+    queue_probe_settle(&probe, 0, false);
     queue_probe_wait(&probe, 0);
 }
 

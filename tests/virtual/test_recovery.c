@@ -23,7 +23,7 @@ static void push_task(const char *queue, const char *jid)
 
 static void claim_task(struct queue_probe *process, unsigned slot)
 {
-    queue_probe_turn(process, slot, true);
+    queue_probe_settle(process, slot, true);
     assert_int_equal(queue_probe_wait(process, slot), QUEUE_CLAIMED);
 }
 
@@ -85,7 +85,7 @@ TEST(a_process_that_came_back_is_not_counted)
     claim_task(&probe, 0);
     free(redis_server_command(server, "HSET hf:2:recovered:j1 %s 1 another 2", probe.identity));
     queue_uncount_recovery(probe.queue, 0, "j1");
-    queue_probe_turn(&probe, 0, false);
+    queue_probe_settle(&probe, 0, false);
     queue_probe_wait(&probe, 0);
     assert_reply(server, "another", "HKEYS hf:2:recovered:j1");
 }
@@ -277,7 +277,7 @@ TEST(a_process_that_was_away_learns_that_its_claim_is_lost)
         loop_for(loop, 10 * NS_PER_MS);
     }
     assert_true(loop_until(loop, is_lost, &probe, TEST_PATIENCE_NS));
-    queue_probe_turn(&probe, 0, true);
+    queue_probe_settle(&probe, 0, true);
     assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_CLAIMED);
     assert_string_equal(probe.slots[0].payload, TASK("j1"));
 }

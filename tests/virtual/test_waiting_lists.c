@@ -90,7 +90,7 @@ TEST(test_a_full_list_takes_only_who_is_in_it)
     assert_int_equal(park_as(&probe, 0, &task, "three"), QUEUE_FULL);
     assert_waiting("one=P two=P");
     struct waiting_end end = end_of(NULL);
-    assert_int_equal(turn_free(&probe, 1, true, &end), QUEUE_CLAIMED);
+    assert_int_equal(settle_free(&probe, 1, true, &end), QUEUE_CLAIMED);
     assert_string_equal(probe.slots[1].payload, "one");
     age_freed(1000);
     task.jid = "one";
@@ -141,7 +141,7 @@ TEST(test_who_has_to_wait_elsewhere_lets_the_next_pass)
     park_new(&probe, 0, "one");
     park_new(&probe, 0, "two");
     struct waiting_end end = end_of(NULL);
-    assert_int_equal(turn_free(&probe, 0, true, &end), QUEUE_CLAIMED);
+    assert_int_equal(settle_free(&probe, 0, true, &end), QUEUE_CLAIMED);
     struct waiting_task task = waiting(&probe, 0, "one");
     task.list = table[0];
     task.others = seat;
@@ -243,7 +243,7 @@ TEST(test_a_successor_that_is_not_kept_goes_back_and_keeps_its_position)
     keep_successor(&probe, 1, "one", 0); /* it goes on, and asks */
     assert_true(loop_until(loop, counts_one, &probe.slots[1].lost, TEST_PATIENCE_NS));
     assert_int_equal(probe.slots[1].confirmed, 0);
-    queue_probe_turn(&probe, 1, false);
+    queue_probe_settle(&probe, 1, false);
     assert_int_equal(queue_probe_wait(&probe, 1), QUEUE_LOST);
     queue_probe_claim(&probe, 1, "newer");
 }

@@ -222,12 +222,12 @@ TEST(test_foreign_values_keep_no_task)
         assert_due_near("one");
         assert_int_equal(claim_successor(&probe, 1, &successor), i < 2 ? QUEUE_NOTHING : QUEUE_CLAIMED);
         if (i < 2) {
-            assert_int_equal(turn_free(&probe, 0, false, &end), QUEUE_NOTHING);
+            assert_int_equal(settle_free(&probe, 0, false, &end), QUEUE_NOTHING);
             queue_free(probe.queue, &end);
             assert_reply(server, "1", "ZCARD schedule");
             assert_reply(server, "foreign", "LRANGE %s 0 -1", keys[i]);
         }
-        queue_probe_turn(&probe, 1, false);
+        queue_probe_settle(&probe, 1, false);
         queue_probe_wait(&probe, 1);
     }
 }
@@ -273,7 +273,7 @@ TEST(test_a_foreign_value_gives_way_to_stamps)
         free(redis_server_command(server, "LPUSH " FREED " foreign"));
         if (i == 0)
             queue_free(probe.queue, &end);
-        assert_int_equal(turn_free(&probe, 0, false, &end), QUEUE_NOTHING);
+        assert_int_equal(settle_free(&probe, 0, false, &end), QUEUE_NOTHING);
         assert_true(loop_until(loop, is_stamped, NULL, TEST_PATIENCE_NS));
     }
 }
@@ -321,7 +321,7 @@ TEST(test_names_from_strangers)
         assert_int_equal(claim_successor(&probe, 0, &successor), QUEUE_CLAIMED);
         struct waiting_end end = end_of("one");
         end.lists = &lists[i];
-        assert_int_equal(turn_free(&probe, 0, false, &end), QUEUE_NOTHING);
+        assert_int_equal(settle_free(&probe, 0, false, &end), QUEUE_NOTHING);
         assert_false(queue_has_waiters(probe.queue, 0));
     }
     queue_probe_claim(&probe, 1, NULL); /* it ends */
@@ -344,7 +344,7 @@ TEST(test_it_works_without_memory)
     queue_probe_claim(&probe, 1, "three");
     assert_int_equal(park(&probe, 1), QUEUE_NOTHING);
     struct waiting_end end = end_of("holder");
-    assert_int_equal(turn_free(&probe, 0, true, &end), QUEUE_CLAIMED);
+    assert_int_equal(settle_free(&probe, 0, true, &end), QUEUE_CLAIMED);
     assert_string_equal(probe.slots[0].payload, "one");
     struct waiting_successor successor = successor_of("one");
     assert_int_equal(claim_successor(&probe, 1, &successor), QUEUE_CLAIMED);

@@ -91,8 +91,8 @@ TEST(test_a_call_frees_what_each_of_its_slots_held)
     struct waiting_end end = end_of("holder");
     end.lists = (const char *const[]){"resource:nobody", LIST};
     end.list_count = 2;
-    queue_probe_turn(&probe, 1, false);
-    assert_int_equal(turn_free(&probe, 0, false, &end), QUEUE_NOTHING);
+    queue_probe_settle(&probe, 1, false);
+    assert_int_equal(settle_free(&probe, 0, false, &end), QUEUE_NOTHING);
     assert_int_equal(queue_probe_wait(&probe, 1), QUEUE_NOTHING);
     assert_true(queue_has_waiters(probe.queue, 0)); /* the one that was woken is still in the list */
     assert_false(queue_has_waiters(probe.queue, 1));
@@ -100,7 +100,7 @@ TEST(test_a_call_frees_what_each_of_its_slots_held)
     assert_reply(server, "1", "HEXISTS hf:2:freed 12583");
     queue_probe_claim(&probe, 1, "one");
     end.jid = "one";
-    assert_int_equal(turn_free(&probe, 1, false, &end), QUEUE_NOTHING);
+    assert_int_equal(settle_free(&probe, 1, false, &end), QUEUE_NOTHING);
     assert_false(queue_has_waiters(probe.queue, 1));
 }
 
@@ -110,7 +110,7 @@ TEST(test_a_foreign_value_in_place_of_the_times_is_replaced)
     claim_new(0, "holder");
     free(redis_server_command(server, "SET " FREED " foreign"));
     struct waiting_end end = end_of("holder");
-    assert_int_equal(turn_free(&probe, 0, false, &end), QUEUE_NOTHING);
+    assert_int_equal(settle_free(&probe, 0, false, &end), QUEUE_NOTHING);
     assert_reply(server, "1", "HEXISTS " FREED " " GROUP);
 }
 
@@ -121,7 +121,7 @@ TEST(test_who_lost_its_claim_frees_nothing)
     park_new(&probe, 1, "one");
     free(redis_server_command(server, "HDEL %s 0", queue_keys_of(probe.queue)->process));
     struct waiting_end end = end_of("holder");
-    assert_int_equal(turn_free(&probe, 0, false, &end), QUEUE_LOST);
+    assert_int_equal(settle_free(&probe, 0, false, &end), QUEUE_LOST);
     assert_tasks("schedule one");
     assert_reply(server, "0", "HEXISTS " FREED " " GROUP);
 }
@@ -262,7 +262,7 @@ TEST(test_a_successor_is_claimed_whoever_has_another_seat)
     assert_string_equal(probe.slots[2].payload, "c");
     assert_parked(2);
     struct waiting_end end = {.lists = (const char *const[]){SEATS}, .list_count = 1, .jid = "a", .is_handed_on = true};
-    assert_int_equal(turn_free(&probe, 0, true, &end), QUEUE_NOTHING); /* the seat goes to "c": "d" stays */
+    assert_int_equal(settle_free(&probe, 0, true, &end), QUEUE_NOTHING); /* the seat goes to "c": "d" stays */
     assert_parked(2);
     queue_free(probe.queue, &(struct waiting_end){.lists = end.lists, .list_count = 1, .is_handed_on = true});
     successor.holder = 2;
@@ -273,7 +273,7 @@ TEST(test_a_successor_is_claimed_whoever_has_another_seat)
     assert_parked(1);
     end.is_handed_on = false;
     end.jid = "b";
-    assert_int_equal(turn_free(&probe, 1, false, &end), QUEUE_NOTHING);
+    assert_int_equal(settle_free(&probe, 1, false, &end), QUEUE_NOTHING);
     assert_parked(0);
     assert_reply(server, "e", "LINDEX queue:a -1"); /* the seat of "b" goes to nobody: one is woken for it */
 }
@@ -363,7 +363,7 @@ TEST(test_a_task_whose_process_died_keeps_its_position)
     queue_probe_start(&probe, loop, redis_server_port(server), "a", &leased);
     park_new(&probe, 0, "one");
     park_new(&probe, 0, "two");
-    assert_int_equal(turn_free(&probe, 0, true, &end), QUEUE_CLAIMED);
+    assert_int_equal(settle_free(&probe, 0, true, &end), QUEUE_CLAIMED);
     queue_probe_stop(&probe); /* as if it had been killed */
     queue_probe_start(&other, loop, redis_server_port(server), "unserved", &leased);
     assert_true(loop_until(loop, is_claimable, NULL, TEST_PATIENCE_NS));

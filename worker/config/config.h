@@ -152,7 +152,7 @@ enum config_on_no_quorum {
     CONFIG_QUORUM_OPEN,   /* it runs unlocked */
 };
 
-/* What happens to a task that would have to wait in a full line. */
+/* What happens to a task that would have to wait in a full list. */
 enum config_on_crowd {
     CONFIG_CROWD_DEAD,
     CONFIG_CROWD_DROP,

@@ -17,7 +17,7 @@
 #include "base/memory.h"
 #include "worker/isolation/zygote_message.h"
 
-enum { REPORTS_A_TURN = 64, EXIT_AS_NOT_FOUND = 127 };
+enum { REPORTS_A_CYCLE = 64, EXIT_AS_NOT_FOUND = 127 };
 
 /* If the kernel has no room for descriptors in flight, nothing signals when it has room again. */
 static const int64_t RETRY_NS = 10 * NS_PER_MS;
@@ -354,7 +354,7 @@ static void report_tell(struct launcher *launcher, const struct zygote_report *r
 
 static void reports_read(struct launcher *launcher)
 {
-    for (int i = 0; i < REPORTS_A_TURN; i++) {
+    for (int i = 0; i < REPORTS_A_CYCLE; i++) {
         struct zygote_report report;
         ssize_t length = recv(launcher->zygote->socket, &report, sizeof report, MSG_DONTWAIT);
         if (length == (ssize_t)sizeof report) {

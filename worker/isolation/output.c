@@ -128,7 +128,7 @@ static void end_meet(struct output *output)
 /* Returns how many bytes were read, 0 if there are none. At the end the owner may close the output. */
 static size_t output_read(struct output *output)
 {
-    char bytes[OUTPUT_TURN_MAX];
+    char bytes[OUTPUT_CYCLE_MAX];
     ssize_t length = read(output->fd, bytes, sizeof bytes);
     if (length < 0 && (errno == EAGAIN || errno == EINTR))
         return 0;

@@ -9,7 +9,7 @@
  *
  * A child may write anything: no line end at all, binary data, a gigabyte, or nothing while a process that it left
  * behind keeps the pipe open. So `told` gets at most OUTPUT_LINE_MAX bytes of a line, a cycle of the loop reads at most
- * OUTPUT_TURN_MAX bytes, and the owner never has to wait for the end. The streams of one run share a budget; beyond it
+ * OUTPUT_CYCLE_MAX bytes, and the owner never has to wait for the end. The streams of one run share a budget; beyond it
  * lines are read, counted and dropped. The lines may be binary: quote them before showing them (log_value_bytes). Empty
  * lines are skipped.
  *
@@ -26,7 +26,7 @@
 
 enum {
     OUTPUT_LINE_MAX = LOG_QUOTE_MAX, /* enough that the log shows that a line was cut */
-    OUTPUT_TURN_MAX = 64 * 1024,
+    OUTPUT_CYCLE_MAX = 64 * 1024,
     OUTPUT_DRAIN_MAX = 1024 * 1024,
     OUTPUT_RUN_LINES_MAX = 1000,
     OUTPUT_RUN_BYTES_MAX = 256 * 1024,

@@ -77,7 +77,7 @@ static void report_close(struct program *program)
 /* Returns how many bytes were read; 0 if there are none. */
 static size_t report_read(struct program *program)
 {
-    char bytes[OUTPUT_TURN_MAX];
+    char bytes[OUTPUT_CYCLE_MAX];
     ssize_t length = read(program->report_fd, bytes, sizeof bytes);
     if (length > 0) {
         program_report_take(&program->report, bytes, (size_t)length, program->run->job);

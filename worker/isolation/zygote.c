@@ -853,7 +853,7 @@ static void signals_drain(void)
         ;
 }
 
-static void turn_take(struct zygote_process *zygote)
+static void cycle_run(struct zygote_process *zygote)
 {
     enum { SIGNALS, ALARM, SOCKET, WORKER };
     struct pollfd watched[] = {
@@ -880,7 +880,7 @@ _Noreturn static void zygote_live(struct zygote_process *zygote, pid_t worker)
     while (!zygote->worker_is_gone) {
         zygote_deadlines_keep(zygote);
         zygote_children_tell(zygote);
-        turn_take(zygote);
+        cycle_run(zygote);
     }
     zygote_last_orders_take(zygote);
     zygote_children_kill_all(zygote);

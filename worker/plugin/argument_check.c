@@ -40,7 +40,7 @@ struct argument_check {
     int64_t limit_ns;
     int asks, answers; /* the ends of a socket: of the worker, and of the two that answer */
     pid_t guard;
-    pthread_mutex_t turn;
+    pthread_mutex_t one_at_a_time;
 };
 
 /* --- the checker -------------------------------------------------------------------------------------------------- */
@@ -191,7 +191,7 @@ void argument_check_ask(struct argument_check *check, const char *class_name, co
     answer->verdict = ARGUMENT_UNCHECKED;
     if (length > check->args_max)
         return;
-    pthread_mutex_lock(&check->turn);
+    pthread_mutex_lock(&check->one_at_a_time);
     struct question *question = check->question;
     question->handler = position;
     question->length = length;
@@ -201,7 +201,7 @@ void argument_check_ask(struct argument_check *check, const char *class_name, co
     atomic_store(&question->asked, number);
     if (answer_await(check, number))
         *answer = question->answer;
-    pthread_mutex_unlock(&check->turn);
+    pthread_mutex_unlock(&check->one_at_a_time);
 }
 
 /* --- life --------------------------------------------------------------------------------------------------------- */
@@ -237,7 +237,7 @@ bool argument_check_start(struct argument_check **check, const struct plugins *p
                                     .limit_ns = limit_ns > 0 ? limit_ns : CHECK_LIMIT_NS,
                                     .asks = -1,
                                     .answers = -1};
-    pthread_mutex_init(&made->turn, NULL);
+    pthread_mutex_init(&made->one_at_a_time, NULL);
     if (!parts_make(made)) {
         error_set(error, "the process that checks arguments cannot be started: %s", strerror(errno));
         argument_check_end(made);
@@ -264,6 +264,6 @@ void argument_check_end(struct argument_check *check)
         close(check->answers);
     if (check->question != NULL)
         munmap(check->question, check->size);
-    pthread_mutex_destroy(&check->turn);
+    pthread_mutex_destroy(&check->one_at_a_time);
     free(check);
 }

@@ -314,7 +314,7 @@ static int signal_await(struct instant until)
     return number > 0 ? number : 0;
 }
 
-static void turn_take(struct supervisor *supervisor)
+static void cycle_run(struct supervisor *supervisor)
 {
     struct supervision *supervision = &supervisor->supervision;
     unsigned due;
@@ -344,7 +344,7 @@ int supervisor_run(const struct supervisor_options *options)
     supervision_begin(&supervisor.supervision, options->processes, instant_now());
     tell(&supervisor, LOG_INFO, "supervisor_started", "pid=%d processes=%u", (int)getpid(), options->processes);
     while (!supervision_is_over(&supervisor.supervision))
-        turn_take(&supervisor);
+        cycle_run(&supervisor);
     tell(&supervisor, LOG_INFO, "supervisor_stopped", "exit_code=%d", supervisor.supervision.exit_code);
     return supervisor.supervision.exit_code;
 }

@@ -1,6 +1,6 @@
 -- include: waiting_list.lua
 -- include: stamps.lua
--- Settles what slots have done and claims new tasks for them, for all slots of one turn of a worker's loop. Settling a
+-- Settles what slots have done and claims new tasks for them, for all slots of one cycle of a worker's loop. Settling a
 -- task frees its locks: the script stamps that and wakes the oldest task that waits for each.
 --
 -- KEYS: the process, paused, cancels, then the lists to claim from, in order: its bells, then its queues; then, if

@@ -62,8 +62,8 @@ struct item *table_find(const struct table *table, struct text name);
 /* One that is not there yet. */
 struct item *table_add(struct table *table, struct text name);
 void table_remove(struct table *table, struct item *item);
-/* Each item in order: `position` begins with 0. NULL at the end. Removing what was told is allowed on the way, adding is
- * not. */
+/* Each item in order: `position` begins with 0. NULL at the end. Removing what was told is allowed on the way, adding
+ * is not. */
 struct item *table_next(const struct table *table, size_t *position);
 /* Where items begin whose order is at least that. */
 size_t table_position_of_order(const struct table *table, uint64_t order);
