@@ -55,22 +55,6 @@ const struct command *const command_list[] = {
     NULL,
 };
 
-static const struct {
-    const struct command *first; /* of those up to the next group */
-    const char *want;
-} groups[] = {
-    {&command_work, "run workers"}, {&command_push, "push tasks"}, {&command_status, "look"},
-    {&command_doctor, "repair"},    {&command_lock, "lock"},       {&command_check, "rehearse"},
-};
-
-const char *command_group_begins(const struct command *command)
-{
-    for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++)
-        if (groups[i].first == command)
-            return groups[i].want;
-    return NULL;
-}
-
 static void buffer_write(struct buffer *text, FILE *to)
 {
     fwrite(text->bytes, 1, text->length, to);

@@ -32,8 +32,6 @@ struct command {
 
 const struct command *command_find(const char *name); /* NULL when there is none */
 extern const struct command *const command_list[];    /* ends with NULL */
-/* "lock", if what follows in the list are the commands to lock; NULL where no group begins. */
-const char *command_group_begins(const struct command *command);
 
 extern const struct command command_cancel;
 extern const struct command command_check;

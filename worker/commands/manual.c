@@ -194,12 +194,28 @@ static void table_print(const char *headline, const struct option_row *table, st
         row_print(row, terms_width((struct option_walk){.table = table, .has_begun = true}), WIDTH_MOST, out);
 }
 
+static const struct {
+    const struct command *first; /* of those up to the next group */
+    const char *want;
+} groups[] = {
+    {&command_work, "run workers"}, {&command_push, "push tasks"}, {&command_status, "look"},
+    {&command_doctor, "repair"},    {&command_lock, "lock"},       {&command_check, "rehearse"},
+};
+
+static const char *group_begins(const struct command *command)
+{
+    for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++)
+        if (groups[i].first == command)
+            return groups[i].want;
+    return NULL;
+}
+
 static void program_print(size_t width, struct buffer *out)
 {
     buffer_append_text(out, "Usage: holdfast COMMAND [OPTIONS]\n       holdfast --help | --version\n\n");
     text_print(what_it_is, width, out);
     for (const struct command *const *command = command_list; *command != NULL; command++) {
-        const char *group = command_group_begins(*command);
+        const char *group = group_begins(*command);
         if (group != NULL)
             buffer_format(out, "\nCommands to %s:\n", group);
         buffer_format(out, "  %s", (*command)->name);
@@ -274,7 +290,7 @@ static void program_page(struct buffer *out)
     roff_text(what_it_is, out);
     roff_headline("COMMANDS", out);
     for (const struct command *const *command = command_list; *command != NULL; command++) {
-        const char *group = command_group_begins(*command);
+        const char *group = group_begins(*command);
         if (group != NULL) {
             snprintf(text, sizeof text, "Commands to %s", group);
             roff_subheadline(text, out);
