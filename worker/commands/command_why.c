@@ -2,6 +2,7 @@
 #include "worker/commands/command.h"
 
 #include "base/log.h"
+#include "worker/commands/task_reason.h"
 #include "worker/commands/task_why.h"
 
 struct why_command {

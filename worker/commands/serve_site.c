@@ -13,6 +13,7 @@
 #include "worker/commands/command_child.h"
 #include "base/secret.h"
 #include "worker/http/http_address.h"
+#include "worker/http/http_request.h"
 #include "worker/http/http_server.h"
 #include "queue/envelope.h"
 #include "worker/print/json_writer.h"

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "queue/task_result.h"
+#include "worker/commands/task_reason.h"
 #include "worker/commands/task_why.h"
 #include "worker/print/human.h"
 #include "worker/print/json_writer.h"

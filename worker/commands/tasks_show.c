@@ -9,6 +9,7 @@
 #include "base/real.h"
 #include "worker/print/human.h"
 #include "worker/commands/process_info.h"
+#include "worker/commands/task_reason.h"
 #include "worker/commands/task_why.h"
 
 struct showing {

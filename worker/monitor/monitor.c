@@ -12,6 +12,7 @@
 #include "base/memory.h"
 #include "base/thread.h"
 #include "base/secret.h"
+#include "worker/http/http_request.h"
 #include "worker/http/http_server.h"
 #include "worker/monitor/metric_store.h"
 #include "worker/print/version.h"
