@@ -127,8 +127,8 @@ void worker_classes_take(struct worker *worker)
     worker->class_names = memory_zeroed(worker->class_count + 1, sizeof worker->class_names[0]);
     for (unsigned i = 0; i < worker->class_count; i++)
         worker->class_names[i] = plugins_handler_at(plugins, i)->class_name;
-    for (unsigned i = 0; worker->monitor != NULL && i < worker->class_count; i++)
-        monitor_class_add(worker->monitor, worker->class_names[i]);
+    for (unsigned i = 0; worker->tally != NULL && i < worker->class_count; i++)
+        tally_class_add(worker->tally, worker->class_names[i]);
 }
 
 void worker_terms_take(struct worker *worker)

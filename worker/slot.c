@@ -254,8 +254,6 @@ static void task_take(struct slot *slot, const char *queue, const char *payload,
     slot->locked.at.us = slot->locked.left_at.us = 0;
     slot->outcome_reason = NULL;
     slot->unserved_at = (struct wall_time){0};
-    if (slot->worker->report.first_claim.ns == 0)
-        slot->worker->report.first_claim = loop_now(slot->worker->loop);
     struct flow_task task = task_look(slot);
     /* A claim of a process that must be listed anew may be older than what others serve by now. */
     task.comes_late = slot->worker->quiet || !queue_is_listed(slot->worker->queue);

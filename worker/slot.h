@@ -121,7 +121,7 @@ struct slot {
     bool was_told;                         /* the log has its end */
     bool abandoned;                        /* its handler still runs, and its end is not awaited */
     struct instant run_started, run_ended; /* as the runner saw it */
-    struct observed_task observed;         /* as far as it has come; all zero without an observer */
+    struct observed_task observed;         /* as far as it has come */
 };
 
 /* slot.c: all of it together. What follows below knows nothing of it. */
@@ -204,7 +204,7 @@ enum flow_result slot_failed_result(struct slot *slot);
 void slot_outcome_refuse(struct slot *slot, const char *reason);
 void slot_outcome_clear(struct slot *slot);
 
-/* slot_log.c: log, events, report and observer */
+/* slot_log.c: log, events, and what is counted and observed */
 void slot_ending_tell(struct slot *slot, enum flow_ending ending); /* counts it, logs it, runs on_event */
 void slot_log_started(struct slot *slot);
 void slot_log_unlocked(struct slot *slot); /* it names nothing to lock */
@@ -212,6 +212,7 @@ void slot_observe_claim(struct slot *slot);
 void slot_observe_asking(struct slot *slot);
 void slot_observe_answer(struct slot *slot, const struct redlock_event *event);
 void slot_observe_lost(struct slot *slot);
+void slot_observe_run(struct slot *slot, bool has_failed); /* it counts, and does not come again unharmed */
 /* Lines that sum up several tasks: now, if there are any. */
 void worker_log_sums(struct worker *worker);
 void worker_log_sums_fire(struct loop_timer *timer);

@@ -128,30 +128,12 @@ bool slot_lacks_runner(struct slot *slot)
 
 /* --- events of a lock --------------------------------------------------------------------------------------------- */
 
-static void metrics_count(const struct slot *slot, enum lock_event event)
-{
-    lock_metrics_count(slot->worker->lock_metrics, slot->envelope.class_name, slot->resources.names[0], event);
-}
-
 /* Since the task was parked for the first time, by the queue node's clock; else since the lock was requested. */
 static int64_t waited_ns(const struct slot *slot, const struct redlock_event *event)
 {
     int64_t parked_us = slot->envelope.parked_at.us;
     int64_t since_ns = parked_us > 0 ? (queue_now(slot->worker->queue).us - parked_us) * NS_PER_US : 0;
     return since_ns > event->waited_ns ? since_ns : event->waited_ns;
-}
-
-static void acquisition_count(const struct slot *slot, const struct redlock_event *event)
-{
-    const char *resource = slot->resources.names[0];
-    bool had_to_wait = event->attempts > 1 || slot->envelope.parked_at.us > 0;
-    lock_metrics_acquired(slot->worker->lock_metrics, slot->envelope.class_name, resource,
-                          slot->locked.waited_ns / NS_PER_US);
-    if (had_to_wait)
-        metrics_count(slot, LOCK_EVENT_WAITED);
-    if (event->handed_over)
-        metrics_count(slot, LOCK_EVENT_HANDED_OVER);
-    report_lock_wait(&slot->worker->report, event->waited_ns / NS_PER_US, had_to_wait, resource);
 }
 
 static void patience_end(struct slot *slot)
@@ -179,7 +161,6 @@ void slot_lock_taken(struct slot *slot, const struct redlock_event *event)
     for (unsigned i = 0; i < slot->waiting.resource_count; i++)
         contention_forget_held(slot->worker->contention, slot->waiting.names[i]);
     job_verifier_open(&slot->verifier, slot->lock);
-    acquisition_count(slot, event);
 }
 
 static enum flow_refusal refusal_of(enum redlock_answer answer)
@@ -299,7 +280,6 @@ void slot_lock_lost(struct slot *slot, enum redlock_loss loss)
     /* The handler knows by the clock, the flow asks when the run ends; this is about the reason. */
     slot->loss = loss;
     slot_observe_lost(slot);
-    metrics_count(slot, LOCK_EVENT_LOST);
     job_lock_lost(&slot->job, loss == REDLOCK_LOST_MAX_HOLD ? HF_HELD_TOO_LONG : HF_LOCK_LOST);
     slot_interrupt(slot);
 }
@@ -354,9 +334,6 @@ static void lock_let_go(struct slot *slot, int64_t stays_ns)
     }
     slot->held_ns = instant_since(slot->locked_at, loop_now(slot->worker->loop));
     slot->locked.left_at = wall_now();
-    lock_metrics_hold(slot->worker->lock_metrics, slot->envelope.class_name, slot->resources.names[0],
-                      slot->held_ns / NS_PER_US);
-    report_lock_hold(&slot->worker->report, slot->held_ns);
     redlock_lock_publish_to(lock, NULL);
     if (stays_ns > 0)
         redlock_lock_linger(lock, stays_ns);

@@ -1,55 +1,64 @@
-/* What is reported of a slot's task: lines of the log, commands of on_event, counts of the report, and what an observer
- * gets. On the loop; nothing of it changes the task.
+/* What is reported of a slot's task: lines of the log, commands of on_event, and what is counted and observed. On the
+ * loop; nothing of it changes the task.
  *
  * The log has one line when a task has ended (task_log.h says which), and at the level debug one when it starts, which
  * is the only trace of it when its process is killed.
  *
  * The loop's own time is that of the beginning of its cycle, which may be a millisecond old by the time that an answer
- * is looked at: so an observer's times are read off the clock where it happens, and without an observer none is. */
+ * is looked at: so an observer's times are read off the clock where it happens. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "base/memory.h"
-#include "queue/class_names.h"
 #include "worker/config/suggest.h"
 #include "worker/worker_state.h"
 
-/* --- the observer ------------------------------------------------------------------------------------------------- */
+/* --- what is observed --------------------------------------------------------------------------------------------- */
 
 static bool is_observed(const struct slot *slot)
 {
     return slot->worker->options.observer != NULL;
 }
 
+static struct instant observed_now(const struct slot *slot)
+{
+    return is_observed(slot) ? instant_now() : loop_now(slot->worker->loop);
+}
+
 void slot_observe_claim(struct slot *slot)
 {
-    if (is_observed(slot))
-        slot->observed = (struct observed_task){.claimed = instant_now()};
+    slot->observed.claimed = observed_now(slot); /* the rest is zeroed since the task before left */
 }
 
 void slot_observe_asking(struct slot *slot)
 {
-    if (is_observed(slot))
-        slot->observed.asked = instant_now();
+    slot->observed.asked = observed_now(slot);
 }
 
 void slot_observe_answer(struct slot *slot, const struct redlock_event *event)
 {
-    if (!is_observed(slot))
-        return;
+    struct observed_task *task = &slot->observed;
     if (event->answer != REDLOCK_ACQUIRED) {
-        slot->observed.had_refusal = true;
+        task->had_refusal = true;
         return;
     }
-    slot->observed.locked = instant_now();
-    slot->observed.handed_over = event->handed_over;
+    task->locked = observed_now(slot);
+    task->lock_took_ns = event->waited_ns;
+    task->had_to_wait = event->attempts > 1 || slot->envelope.parked_at.us > 0;
+    task->handed_over = event->handed_over;
 }
 
 void slot_observe_lost(struct slot *slot)
 {
-    slot->observed.was_lost = is_observed(slot);
+    slot->observed.was_lost = true;
+}
+
+void slot_observe_run(struct slot *slot, bool has_failed)
+{
+    slot->observed.shown_class = slot->envelope.class_name;
+    slot->observed.has_failed = has_failed;
 }
 
 /* Since it was put into its queue, until it ran or until now; by the queue node's clock. -1: not known. */
@@ -76,24 +85,49 @@ static void run_fill(const struct slot *slot, struct observed_task *task)
     task->was_lost = task->was_lost || slot->hold != FLOW_HELD;
 }
 
-static void observe_left(struct slot *slot, enum flow_ending ending)
+/* What fails without retries is discarded, and is a failure all the same; a handler may also discard what it ran. */
+static bool is_failure(const struct slot *slot, enum flow_ending ending)
 {
-    const struct worker_observer *observer = slot->worker->options.observer;
+    return ending == FLOW_FAILED || (ending == FLOW_DISCARDED && slot->outcome_reason != NULL);
+}
+
+/* A job that another library wrapped is known by its own class. */
+static const char *shown_class(struct slot *slot)
+{
+    struct buffer *text = &slot->worker->text;
+    struct text_span wrapped = envelope_member_value(&slot->envelope, "wrapped");
+    if (wrapped.bytes == NULL)
+        return slot->envelope.class_name;
+    buffer_clear(text);
+    bool is_text = json_string_read(wrapped, text) && text->length > 0;
+    return is_text ? buffer_text(text) : slot->envelope.class_name;
+}
+
+static void observe_left(struct slot *slot, enum flow_ending ending, struct instant now)
+{
+    struct worker *worker = slot->worker;
+    const struct worker_observer *observer = worker->options.observer;
     struct observed_task *task = &slot->observed;
-    if (observer == NULL || observer->task_left == NULL)
-        return;
     bool is_task = slot->invalid.text[0] == '\0';
     task->jid = slot->jid;
     task->class_name = is_task ? slot->envelope.class_name : "";
+    task->shown_class = task->shown_class != NULL ? shown_class(slot) : NULL;
     task->queue = slot->queue;
     task->was_fenced_off = slot->was_refused;
     task->resources = slot->resources.names;
     task->resource_count = is_task ? slot->resources.count : 0;
+    task->wants_lock = slot->waiting.resource_count > 0;
     task->ending = ending;
-    task->left = instant_now();
+    task->is_failure = is_failure(slot, ending);
+    task->lock_waited_ns = slot->locked.waited_ns;
+    task->held_ns = slot->locked.left_at.us != 0 ? slot->held_ns : -1;
+    task->left = now;
     run_fill(slot, task);
-    task->waited_ns = is_task && task->started.ns != 0 ? waited_ns(slot, task->left) : -1;
-    observer->task_left(observer->context, task);
+    bool is_asked = observer != NULL || worker->monitor != NULL;
+    task->waited_ns = is_asked && is_task && task->started.ns != 0 ? waited_ns(slot, now) : -1;
+    tally_task(worker->tally, task);
+    if (observer != NULL && observer->task_left != NULL)
+        observer->task_left(observer->context, task);
     *task = (struct observed_task){.jid = NULL};
 }
 
@@ -228,15 +262,17 @@ void slot_log_started(struct slot *slot)
 #define UNSERVED_NEXT_NS  (60 * NS_PER_S)
 
 struct unserved_log {
-    struct class_names names;
-    uint64_t tasks[CLASS_NAMES_MAX];
+    struct name_set names;
+    uint64_t tasks[NAME_SET_MAX];
 };
 
 static void unserved_note(struct worker *worker, const char *class_name)
 {
-    if (worker->unserved == NULL)
+    if (worker->unserved == NULL) {
         worker->unserved = memory_new(struct unserved_log);
-    worker->unserved->tasks[class_names_number_exact(&worker->unserved->names, class_name)]++;
+        name_set_init(&worker->unserved->names, NAME_SET_MAX);
+    }
+    worker->unserved->tasks[name_set_add(&worker->unserved->names, class_name)]++;
     if (!loop_timer_is_set(&worker->log_unserved))
         loop_timer_set(worker->loop, &worker->log_unserved, loop_after(worker->loop, UNSERVED_FIRST_NS));
 }
@@ -253,8 +289,10 @@ static bool unserved_tell(struct worker *worker)
         log_event(LOG_WARN, "class_unserved",
                   "class=%s tasks=%" PRIu64 " advice=\"no plugin of this worker serves it: a worker that does should "
                   "take its queue; holdfast status says whether there is one\"",
-                  log_value(log->names.texts[i], class_name), log->tasks[i]);
+                  log_value(name_set_text(&log->names, i), class_name), log->tasks[i]);
     }
+    if (log != NULL)
+        name_set_fini(&log->names);
     free(log);
     worker->unserved = NULL;
     return is_any;
@@ -308,12 +346,10 @@ void slot_log_unlocked(struct slot *slot)
     const char *misspelt = misspelt_resource(&slot->envelope, name);
     if (misspelt[0] == '\0' && (slot->rules.mode != CONFIG_MODE_CORRECTNESS || slot->rules.must_lock))
         return;
-    struct class_names **told = misspelt[0] != '\0' ? &worker->told_misspelt : &worker->told_unlocked;
-    if (*told == NULL)
-        *told = memory_new(struct class_names);
-    unsigned before = (*told)->count;
-    (void)class_names_number_exact(*told, slot->envelope.class_name);
-    if ((*told)->count == before)
+    struct name_set *told = misspelt[0] != '\0' ? &worker->told_misspelt : &worker->told_unlocked;
+    unsigned before = told->count;
+    (void)name_set_add(told, slot->envelope.class_name);
+    if (told->count == before)
         return;
     log_value(slot->jid, jid);
     log_value(slot->envelope.class_name, class_name);
@@ -343,12 +379,6 @@ static int64_t ran_ns(const struct slot *slot, struct instant now)
     if (slot->abandoned)
         return instant_since(slot->handed_over, now);
     return slot->started ? instant_since(slot->run_started, slot->run_ended) : 0;
-}
-
-/* What fails without retries is discarded, and is a failure all the same; a handler may also discard what it ran. */
-static bool is_failure(const struct slot *slot, enum flow_ending ending)
-{
-    return ending == FLOW_FAILED || (ending == FLOW_DISCARDED && slot->outcome_reason != NULL);
 }
 
 /* Its handler did not put it off: its process or program could not be started. */
@@ -422,14 +452,13 @@ static void ending_write(const struct slot *slot, enum log_level level, enum flo
     log_event(level, "task_ended", "ending=%s%s", flow_ending_name(ending), buffer_text(out));
 }
 
-static void log_ended(struct slot *slot, enum flow_ending ending)
+static void log_ended(struct slot *slot, enum flow_ending ending, struct instant now)
 {
     struct worker *worker = slot->worker;
     if (slot->unserved_at.us != 0)
         unserved_note(worker, slot->envelope.class_name);
     struct task_log *log = &worker->task_log;
     enum log_level level = ending_level(slot, ending);
-    struct instant now = instant_now(); /* even if nothing is logged: what a replay logs must not change its course */
     enum config_log_tasks mode = log_is_on(LOG_DEBUG) ? CONFIG_LOG_TASKS_ALL : worker->options.config->worker.log_tasks;
     if (!log_is_on(level))
         return;
@@ -442,33 +471,19 @@ static void log_ended(struct slot *slot, enum flow_ending ending)
     slot->was_told = true; /* its claim may be lost yet */
 }
 
-static void ending_count(struct slot *slot, enum flow_ending ending)
-{
-    struct worker *worker = slot->worker;
-    worker->report.endings[is_failure(slot, ending) ? FLOW_FAILED : ending]++;
-    if (ending == FLOW_PARKED || ending == FLOW_PUT_OFF)
-        worker->claimed--; /* the flow does that to a task once for each claim, and each claim was counted */
-    if (slot->waiting.resource_count == 0)
-        return;
-    const char *class_name = slot->envelope.class_name, *resource = slot->resources.names[0];
-    if (ending == FLOW_PARKED)
-        lock_metrics_count(worker->lock_metrics, class_name, resource, LOCK_EVENT_PARKED);
-    else if (ending == FLOW_SKIPPED)
-        lock_metrics_count(worker->lock_metrics, class_name, resource, LOCK_EVENT_SKIPPED);
-}
-
 /* A slot may lose its claim at the queue node while it claims. It has no task then, and nothing has ended. */
 void slot_ending_tell(struct slot *slot, enum flow_ending ending)
 {
     if (ending == FLOW_CLAIM_LOST && slot->jid[0] == '\0')
         return;
-    ending_count(slot, ending);
-    slot->worker->report.last_ending = loop_now(slot->worker->loop);
+    if (ending == FLOW_PARKED || ending == FLOW_PUT_OFF)
+        slot->worker->claimed--; /* the flow does that to a task once for each claim, and each claim was counted */
     if (ending == FLOW_DONE || ending == FLOW_DISCARDED)
         ended_tasks_note(slot->worker->ended, slot->jid, loop_now(slot->worker->loop));
     on_event_tell(slot, ending);
-    observe_left(slot, ending);
-    log_ended(slot, ending);
+    struct instant now = instant_now(); /* even if nothing is logged: what a replay logs must not change its course */
+    observe_left(slot, ending, now);
+    log_ended(slot, ending, now);
 }
 
 /* --- sums --------------------------------------------------------------------------------------------------------- */

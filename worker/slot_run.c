@@ -469,20 +469,17 @@ static void run_count(struct slot *slot, enum flow_result result)
     bool requeued = slot->hold != FLOW_HELD && slot->flow.task.on_lost == FLOW_ON_LOST_REQUEUE;
     bool comes_again = result == FLOW_RUN_CANCELLED || result == FLOW_RUN_SNOOZED || requeued;
     if (slot->started && !comes_again)
-        presence_count(slot->worker->presence, &slot->envelope, slot->hold != FLOW_HELD || is_failure(result),
-                       instant_since(slot->run_started, slot->run_ended));
+        slot_observe_run(slot, slot->hold != FLOW_HELD || is_failure(result));
 }
 
 /* Also of a run whose lock was lost: that is when a fence has something to refuse. */
-static void fenced_off_count(struct slot *slot)
+static void fenced_off_note(struct slot *slot)
 {
     char jid[LOG_QUOTE_MAX], resource[LOG_QUOTE_MAX], reason[LOG_QUOTE_MAX];
     bool has_failed = slot->code == HF_FAIL || slot->code == HF_BURY;
     if (!has_failed || slot->resources.count == 0 ||
         strcmp(slot->job.outcome.failure.error_class, "HF::FencedOff") != 0)
         return;
-    lock_metrics_count(slot->worker->lock_metrics, slot->envelope.class_name, slot->resources.names[0],
-                       LOCK_EVENT_FENCED_OFF);
     slot->was_refused = true;
     log_event(LOG_WARN, "write_refused", "jid=%s resource=%s fence=%s reason=%s", log_value(slot->jid, jid),
               log_value(slot->resources.names[0], resource), slot->job.fence,
@@ -491,16 +488,12 @@ static void fenced_off_count(struct slot *slot)
 
 static void run_ended(struct slot *slot)
 {
-    struct worker *worker = slot->worker;
     run_entry_close(slot->job.run_entry);
     time_end(slot);
     if (slot->abandoned)
         return;
-    worker->report.runs += slot->started;
     if (slot->started)
-        histogram_record(&worker->report.run, instant_since(slot->run_started, slot->run_ended) / NS_PER_US);
-    if (slot->started)
-        fenced_off_count(slot);
+        fenced_off_note(slot);
     slot->hold = hold_of(slot);
     slot->result = slot->hold == FLOW_HELD ? run_result(slot) : lost_result(slot);
     run_count(slot, slot->result);

@@ -76,6 +76,9 @@ static const char *lock_judge(const struct config *config, const struct plugins 
 #define LOOK_NS    (100 * NS_PER_MS)
 #define OBSERVE_NS (500 * NS_PER_MS)
 
+/* That a reload may bring. */
+enum { CLASSES_MORE = 16 };
+
 static bool has_quorum(const struct redlock_group_status *status)
 {
     return status->voters >= status->nodes / 2 + 1;
@@ -393,6 +396,7 @@ static void process_publish(struct worker *worker)
         .runners = worker->runner_count,
         .busy = running_count(worker),
         .cpu_ns = cpu_ns(),
+        .tally = worker->tally,
     };
     if (worker->monitor == NULL)
         return;
@@ -415,13 +419,11 @@ static bool monitor_build(struct worker *worker, struct error *error)
     if (options->config->http.listen.count == 0 || options->observer != NULL)
         return true;
     worker->monitor = monitor_create(&(struct monitor_options){.config = options->config,
-                                                               .classes = worker->class_names,
-                                                               .class_count = worker->class_count,
+                                                               .class_max = worker->class_count + CLASSES_MORE,
                                                                .process = options->process},
                                      error);
     if (worker->monitor == NULL)
         return false;
-    options->observer = monitor_observer(worker->monitor);
     loop_measure_cycles(worker->loop, monitor_cycles(worker->monitor));
     return true;
 }
@@ -592,17 +594,25 @@ static void presence_build(struct worker *worker)
                                                                                  .is_busy = class_is_busy,
                                                                                  .changed = terms_changed,
                                                                                  .context = worker});
-    worker->lock_metrics = lock_metrics_create();
     worker->presence = presence_create(&(struct presence_options){.loop = worker->loop,
                                                                   .queue = worker->queue,
                                                                   .config = worker->options.config,
                                                                   .identity = worker->identity,
-                                                                  .lock_metrics = worker->lock_metrics,
+                                                                  .tally = worker->tally,
                                                                   .runner_count = worker->runner_count,
                                                                   .run_max = worker->slot_count,
                                                                   .look = facts_fill,
                                                                   .called = called,
                                                                   .context = worker});
+}
+
+static void tally_build(struct worker *worker)
+{
+    const struct config_words *queues = &worker->options.config->worker.queues;
+    worker->tally = tally_create(&(struct tally_setup){.queues = (const char *const *)queues->items,
+                                                       .queue_count = (unsigned)queues->count,
+                                                       .class_max = worker->class_count + CLASSES_MORE});
+    worker_classes_take(worker);
 }
 
 static bool worker_build(struct worker *worker, struct error *error)
@@ -612,7 +622,7 @@ static bool worker_build(struct worker *worker, struct error *error)
     if (worker->loop == NULL || !locks_create(worker, error))
         return false;
     isolation_build(worker);
-    worker_classes_take(worker);
+    tally_build(worker);
     slots_build(worker);
     worker->contention = contention_create((uint64_t)random_between(0, INT64_MAX - 1));
     worker->ended = ended_tasks_create((uint64_t)random_between(0, INT64_MAX - 1));
@@ -643,7 +653,7 @@ static bool worker_build(struct worker *worker, struct error *error)
     loop_timer_init(&worker->observe, observe_fire);
     if (!monitor_build(worker, error))
         return false;
-    if (worker->options.observer != NULL)
+    if (worker->options.observer != NULL || worker->monitor != NULL)
         loop_timer_set(worker->loop, &worker->observe, loop_now(worker->loop));
     return true;
 }
@@ -667,7 +677,7 @@ static void worker_free(struct worker *worker)
     if (worker->presence != NULL)
         presence_destroy(worker->presence);
     announced_terms_destroy(worker->announced);
-    lock_metrics_destroy(worker->lock_metrics);
+    tally_destroy(worker->tally);
     class_resources_free(worker->class_resources);
     for (unsigned i = 0; worker->slots != NULL && i < worker->slot_count; i++)
         slot_run_fini(&worker->slots[i]);
@@ -700,8 +710,8 @@ static void worker_free(struct worker *worker)
     contention_destroy(worker->contention);
     ended_tasks_destroy(worker->ended);
     serials_free(worker);
-    free(worker->told_unlocked);
-    free(worker->told_misspelt);
+    name_set_fini(&worker->told_unlocked);
+    name_set_fini(&worker->told_misspelt);
     free(worker->class_names);
     free(worker->slots);
     buffer_fini(&worker->text);
@@ -723,6 +733,7 @@ static void report_finish(struct worker *worker)
 {
     struct report_frame frame = {
         .host = worker->options.config->worker.host,
+        .seconds = (double)instant_since(worker->started, instant_now()) / (double)NS_PER_S,
         .cpu_seconds = (double)cpu_ns() / (double)NS_PER_S,
         .pid = (long)getpid(),
         .threads = worker->runner_count,
@@ -733,12 +744,13 @@ static void report_finish(struct worker *worker)
         .locks = worker->locks != NULL ? redlock_group_counters(worker->locks) : NULL,
     };
     struct error error = ERROR_NONE;
-    report_log(&worker->report, &frame, instant_now());
-    if (worker->options.report_path == NULL)
-        return;
+    struct tally_total *total = memory_new(struct tally_total);
+    tally_total(worker->tally, total);
+    report_log(total, &frame);
     buffer_clear(&worker->text);
-    report_write(&worker->report, &frame, instant_now(), &worker->text);
-    if (report_save(worker->options.report_path, &worker->text, &error))
+    report_write(total, &frame, &worker->text);
+    free(total);
+    if (worker->options.report_path == NULL || report_save(worker->options.report_path, &worker->text, &error))
         return;
     char why[LOG_QUOTE_MAX];
     log_event(LOG_ERROR, "report_failed", "reason=%s", log_value(error.text, why));
@@ -753,7 +765,9 @@ enum exit_code worker_run(const struct worker_options *options, bool *abandoned)
     worker->options = *options;
     worker->runner_count = options->config->worker.threads;
     worker->slot_count = WORKER_SLOTS(worker->runner_count);
-    worker->report.started = instant_now();
+    worker->started = instant_now();
+    name_set_init(&worker->told_unlocked, NAME_SET_MAX);
+    name_set_init(&worker->told_misspelt, NAME_SET_MAX);
     worker->rested = worker_stop_look;
     *abandoned = false;
     if (!worker_build(worker, &error)) {

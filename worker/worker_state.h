@@ -8,6 +8,7 @@
 #include "queue/promoter.h"
 #include "worker/events/ended_tasks.h"
 #include "worker/events/event_commands.h"
+#include "worker/events/tally.h"
 #include "worker/events/work_report.h"
 #include "worker/events/task_log.h"
 #include "worker/locks/contention.h"
@@ -52,11 +53,11 @@ struct worker {
     char identity[RUN_TABLE_IDENTITY_MAX];
     struct envelope_limits limits;
     struct buffer text; /* where records are written */
-    struct report report;
-    struct lock_metrics *lock_metrics; /* what presence writes of them */
-    uint64_t claimed;                  /* tasks taken and not parked, or being claimed: for --max-tasks */
-    uint64_t taken;                    /* tasks claimed so far */
-    struct list given_back;            /* slots whose task goes back at the end of this cycle, the last claimed first */
+    struct instant started;
+    struct tally *tally;    /* what is counted of tasks */
+    uint64_t claimed;       /* tasks taken and not parked, or being claimed: for --max-tasks */
+    uint64_t taken;         /* tasks claimed so far */
+    struct list given_back; /* slots whose task goes back at the end of this cycle, the last claimed first */
     struct loop_hook give_back;
     bool ready;  /* lock nodes were tried and a quorum is there */
     bool judged; /* the lock nodes were found to be what the configuration says */
@@ -70,17 +71,16 @@ struct worker {
     struct task_log task_log;
     struct unserved_log *unserved; /* tasks of classes that are not served, since the last line about them */
     struct loop_timer log_unserved;
-    struct class_names *told_unlocked,
-        *told_misspelt;                      /* classes of tasks that lock nothing, of which the log has told */
-    struct loop_timer log_sums;              /* when sums are logged */
-    struct loop_timer observe;               /* when the observer is called */
-    struct loop_timer watchdog;              /* when it gets the next sign that the loop turns */
-    struct loop_timer limit;                 /* of the present phase of stopping */
-    struct instant cancel_at, abandon_at;    /* of the handlers, while stopping */
-    bool only_node;                          /* while stopping: no handler runs any more */
-    struct instant leave_by;                 /* when waiting for answers to releases ends */
-    struct instant others_by;                /* and that for commands of on_event, and for what is read again */
-    struct class_resources *class_resources; /* what tasks lock that do not say it */
+    struct name_set told_unlocked, told_misspelt; /* classes of tasks that lock nothing, of which the log has told */
+    struct loop_timer log_sums;                   /* when sums are logged */
+    struct loop_timer observe;                    /* when the observer is called */
+    struct loop_timer watchdog;                   /* when it gets the next sign that the loop turns */
+    struct loop_timer limit;                      /* of the present phase of stopping */
+    struct instant cancel_at, abandon_at;         /* of the handlers, while stopping */
+    bool only_node;                               /* while stopping: no handler runs any more */
+    struct instant leave_by;                      /* when waiting for answers to releases ends */
+    struct instant others_by;                     /* and that for commands of on_event, and for what is read again */
+    struct class_resources *class_resources;      /* what tasks lock that do not say it */
     struct presence *presence;
     struct announced_terms *announced;
     uint64_t terms_order; /* tasks before this number were claimed by former terms */

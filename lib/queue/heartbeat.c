@@ -11,7 +11,6 @@
 
 #include "base/log.h"
 #include "base/memory.h"
-#include "queue/run_counts.h"
 #include "queue/scripts.h"
 
 #define INTERVAL_NS   (5 * NS_PER_S)
@@ -20,7 +19,7 @@
 #define COMPLAIN_NS   (60 * NS_PER_S)
 
 /* The script's keys and arguments before the repeated ones. */
-enum { KEYS_FIXED = 15, ARGUMENTS_FIXED = 18 };
+enum { KEYS_FIXED = 15, ARGUMENTS_FIXED = 18, ARGUMENTS_OF_CLASS = 5 };
 
 struct batch {
     bool is_open; /* sent, or about to be, and not answered */
@@ -30,15 +29,13 @@ struct batch {
     struct wall_time at; /* the minute and the day that it counts for */
     unsigned classes, names;
     struct buffer keys, arguments; /* of its classes */
-    struct buffer taken;           /* of its names */
+    struct buffer locks;           /* of its names */
 };
 
 struct heartbeat {
     struct loop *loop;
     struct heartbeat_options options;
     char *identity;
-    struct run_counts *run_counts;
-    uint64_t processed, failed; /* since the last batch was made */
     struct batch batch;
     struct redis_call call, forget;
     struct instant sent;
@@ -56,6 +53,12 @@ struct heartbeat {
 
 /* --- one heartbeat -------------------------------------------------------------------------------------------- */
 
+static void text_encode(struct heartbeat *heartbeat, struct buffer *out)
+{
+    redis_request_bytes(out, heartbeat->text.bytes, heartbeat->text.length);
+    buffer_clear(&heartbeat->text);
+}
+
 static void batch_make(struct heartbeat *heartbeat)
 {
     struct batch *batch = &heartbeat->batch;
@@ -63,16 +66,39 @@ static void batch_make(struct heartbeat *heartbeat)
     batch->leaves = heartbeat->leaving;
     batch->number++;
     batch->at = heartbeat->options.now();
-    batch->processed = heartbeat->processed;
-    batch->failed = heartbeat->failed;
-    heartbeat->processed = heartbeat->failed = 0;
+    batch->processed = batch->failed = 0;
+    batch->classes = batch->names = 0;
     buffer_clear(&batch->keys);
     buffer_clear(&batch->arguments);
-    batch->classes =
-        run_counts_take(heartbeat->run_counts, heartbeat->options.keys, batch->at, &batch->keys, &batch->arguments);
-    buffer_clear(&batch->taken);
+    buffer_clear(&batch->locks);
     if (heartbeat->options.take != NULL)
-        batch->names = heartbeat->options.take(heartbeat->options.context, batch->at, &batch->taken);
+        heartbeat->options.take(heartbeat->options.context, heartbeat, batch->at);
+}
+
+void heartbeat_count_runs(struct heartbeat *heartbeat, const char *class_name, uint64_t runs, uint64_t failed,
+                          const struct histogram *succeeded)
+{
+    struct batch *batch = &heartbeat->batch;
+    uint64_t us = succeeded != NULL ? succeeded->sum_us : 0;
+    batch->classes++;
+    batch->processed += runs;
+    batch->failed += failed;
+    queue_keys_request_histogram(heartbeat->options.keys, QUEUE_MINUTE_7, class_name, batch->at, &batch->keys);
+    queue_keys_request_histogram(heartbeat->options.keys, QUEUE_MINUTE_8, class_name, batch->at, &batch->keys);
+    redis_request_text(&batch->arguments, class_name);
+    redis_request_integer(&batch->arguments, (int64_t)((us + 500) / 1000));
+    redis_request_integer(&batch->arguments, (int64_t)runs);
+    redis_request_integer(&batch->arguments, (int64_t)failed);
+    if (succeeded != NULL)
+        heartbeat_buckets_write(succeeded, &heartbeat->text);
+    text_encode(heartbeat, &batch->arguments);
+}
+
+void heartbeat_count_locks(struct heartbeat *heartbeat, const char *name, const struct buffer *counts)
+{
+    heartbeat->batch.names++;
+    redis_request_text(&heartbeat->batch.locks, name);
+    redis_request_bytes(&heartbeat->batch.locks, counts->bytes, counts->length);
 }
 
 static void keys_encode(struct heartbeat *heartbeat, struct buffer *out)
@@ -90,12 +116,6 @@ static void keys_encode(struct heartbeat *heartbeat, struct buffer *out)
     queue_keys_request_period(keys, QUEUE_TEN_MINUTES_8, batch->at, out);
     queue_keys_request_locks(keys, batch->at, out);
     buffer_append(out, batch->keys.bytes, batch->keys.length);
-}
-
-static void text_encode(struct heartbeat *heartbeat, struct buffer *out)
-{
-    redis_request_bytes(out, heartbeat->text.bytes, heartbeat->text.length);
-    buffer_clear(&heartbeat->text);
 }
 
 /* One a line. */
@@ -125,7 +145,7 @@ static void beat_encode(struct heartbeat *heartbeat, const struct heartbeat_fact
     const struct batch *batch = &heartbeat->batch;
     buffer_clear(out);
     redis_request_script(out, &queue_script_heartbeat, KEYS_FIXED + 2 * (size_t)batch->classes,
-                         ARGUMENTS_FIXED + 2 * facts->run_count + RUN_COUNTS_ARGUMENTS * (size_t)batch->classes +
+                         ARGUMENTS_FIXED + 2 * facts->run_count + ARGUMENTS_OF_CLASS * (size_t)batch->classes +
                              2 * (size_t)batch->names);
     keys_encode(heartbeat, out);
     redis_request_text(out, heartbeat->identity);
@@ -148,7 +168,7 @@ static void beat_encode(struct heartbeat *heartbeat, const struct heartbeat_fact
     classes_encode(heartbeat, facts, out);
     runs_encode(heartbeat, facts, out);
     buffer_append(out, batch->arguments.bytes, batch->arguments.length);
-    buffer_append(out, batch->taken.bytes, batch->taken.length);
+    buffer_append(out, batch->locks.bytes, batch->locks.length);
 }
 
 static void beat_later(struct heartbeat *heartbeat, struct instant at)
@@ -304,13 +324,6 @@ static void timer_fire(struct loop_timer *timer)
 
 /* --- life ----------------------------------------------------------------------------------------------------- */
 
-void heartbeat_count(struct heartbeat *heartbeat, const char *class_name, bool failed, int64_t duration_ns)
-{
-    heartbeat->processed++;
-    heartbeat->failed += failed;
-    run_counts_count(heartbeat->run_counts, class_name, failed, duration_ns);
-}
-
 void heartbeat_soon(struct heartbeat *heartbeat)
 {
     heartbeat->again = true;
@@ -338,7 +351,6 @@ struct heartbeat *heartbeat_create(struct loop *loop, const struct heartbeat_opt
     if (heartbeat->options.others == NULL)
         heartbeat->options.others = "";
     heartbeat->identity = memory_text(options->identity);
-    heartbeat->run_counts = run_counts_create();
     heartbeat->call.done = pinged;
     heartbeat->forget.done = forgotten;
     loop_timer_init(&heartbeat->timer, timer_fire);
@@ -351,10 +363,9 @@ void heartbeat_destroy(struct heartbeat *heartbeat)
     loop_timer_clear(heartbeat->loop, &heartbeat->timer);
     redis_call_cancel(&heartbeat->call);
     redis_call_cancel(&heartbeat->forget);
-    run_counts_destroy(heartbeat->run_counts);
     buffer_fini(&heartbeat->batch.keys);
     buffer_fini(&heartbeat->batch.arguments);
-    buffer_fini(&heartbeat->batch.taken);
+    buffer_fini(&heartbeat->batch.locks);
     buffer_fini(&heartbeat->request);
     buffer_fini(&heartbeat->text);
     free(heartbeat->identity);

@@ -1,7 +1,7 @@
 /* What dashboards see of a worker process, written every few seconds: its state, its running tasks, and its counts.
  *
  *     heartbeat_create     -> the first heartbeat as soon as the node is up, then one each interval
- *     heartbeat_count      one run of a handler has ended
+ *     heartbeat_count      what was counted since, when it is asked for
  *     heartbeat_soon       something changed that people wait to see (quiet, for example)
  *     heartbeat_leave      writes the counts and unlists the process
  *
@@ -10,13 +10,12 @@
  * name, totals, totals of the day, and runs by class and minute in the forms of Sidekiq 7 and 8. A heartbeat is one
  * script call, so it is all or nothing.
  *
- * Counts stay here until a heartbeat is answered. Each has a number, which the node keeps: one that is repeated after a
- * lost reply carries the same counts under the same number, and the node adds them once. Later counts go into the next
- * heartbeat. The node may be unreachable for any time: memory is bounded (run_counts.h), and nothing is lost. Runs
+ * What was counted is taken into a heartbeat, and stays here until that is answered. Each has a number, which the node
+ * keeps: one that is repeated after a lost reply carries the same counts under the same number, and the node adds them
+ * once. Later counts go into the next heartbeat. The node may be unreachable for any time, and nothing is lost. Runs
  * count for the minute and the day in which they are written, as in Sidekiq.
  *
- * Counts of other layers (what became of locks) are added once as well, by name, to one hash a day
- * (docs/data-model.md, hf:2:locks).
+ * What became of locks is added once as well, by name, to one hash a day (docs/data-model.md, hf:2:locks).
  *
  * The size of a heartbeat is bounded: a task of more than a few KiB is shown without its arguments, and when all tasks
  * together are large, the remaining ones are shown by class, queue and jid only.
@@ -29,6 +28,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/histogram.h"
 #include "base/loop.h"
 #include "queue/envelope.h"
 #include "queue/keys.h"
@@ -82,11 +82,10 @@ struct heartbeat_options {
     int64_t interval_ns;                                        /* 0 = 5 s */
     struct wall_time (*now)(void);                              /* NULL = wall_now */
     void (*look)(void *context, struct heartbeat_facts *facts); /* fills in the zeroed facts */
-    /* Moves the counts until `at` into the arguments of a request, two for each name: the name, and "END NUMBER END
-     * NUMBER ...", where NAME followed by END is the field to which NUMBER is added. Returns the number of names,
-     * which it must bound. NULL = nothing of the kind is counted. */
-    unsigned (*take)(void *context, struct wall_time at, struct buffer *arguments);
-    const char *others; /* with `take`: the name for all new names once the day has HEARTBEAT_FIELDS_MAX fields */
+    /* Calls heartbeat_count_runs and heartbeat_count_locks with all that was counted until `at`, once. It must bound
+     * the number of names. NULL = nothing is counted. */
+    void (*take)(void *context, struct heartbeat *heartbeat, struct wall_time at);
+    const char *others; /* of locks: the name for all new names once the day has HEARTBEAT_FIELDS_MAX fields */
     void *context;
 };
 
@@ -94,8 +93,12 @@ struct heartbeat *heartbeat_create(struct loop *loop, const struct heartbeat_opt
 /* Without heartbeat_leave before, the process is shown for another minute, and counts may be lost. */
 void heartbeat_destroy(struct heartbeat *heartbeat);
 
-/* Counts a run of a handler. The class is the displayed one (of a wrapped job, the inner one). */
-void heartbeat_count(struct heartbeat *heartbeat, const char *class_name, bool failed, int64_t duration_ns);
+/* Within `take`. Runs of a class, as dashboards show it (of a wrapped job, the inner one), and how long those that
+ * succeeded took; NULL = none did. */
+void heartbeat_count_runs(struct heartbeat *heartbeat, const char *class_name, uint64_t runs, uint64_t failed,
+                          const struct histogram *succeeded);
+/* "END NUMBER END NUMBER ...": `name` followed by END is the field to which NUMBER is added. */
+void heartbeat_count_locks(struct heartbeat *heartbeat, const char *name, const struct buffer *counts);
 /* Sends a heartbeat at once, or as soon as the outstanding one is answered. */
 void heartbeat_soon(struct heartbeat *heartbeat);
 
@@ -117,6 +120,9 @@ enum { HEARTBEAT_FIELDS_MAX = 20000 };
 
 /* The member `info` of the process's hash. */
 void heartbeat_info_write(const struct heartbeat_facts *facts, const char *identity, struct buffer *out);
+/* "BUCKET NUMBER BUCKET NUMBER ..." of the 26 buckets in which Sidekiq counts durations: the first is below 20 ms, the
+ * last from 335 s on. To within a step of the histogram. */
+void heartbeat_buckets_write(const struct histogram *histogram, struct buffer *out);
 /* Writes a running task. `budget` is the room for its payload and resources; the bytes used are subtracted. */
 void heartbeat_run_write(const struct heartbeat_run *run, size_t *budget, struct buffer *out);
 

@@ -154,3 +154,22 @@ void heartbeat_run_write(const struct heartbeat_run *run, size_t *budget, struct
     buffer_append_text(out, "}");
     buffer_fini(&short_payload);
 }
+
+/* --- durations ---------------------------------------------------------------------------------------------------- */
+
+enum { BUCKETS = 26 };
+
+void heartbeat_buckets_write(const struct histogram *histogram, struct buffer *out)
+{
+    static const int64_t bounds_ms[BUCKETS - 1] = {20,    30,    45,    65,     100,    150,    225,   335,   500,
+                                                   750,   1100,  1700,  2500,   3800,   5750,   8500,  13000, 20000,
+                                                   30000, 45000, 65000, 100000, 150000, 225000, 335000};
+    int64_t bounds_us[BUCKETS - 1];
+    uint64_t counts[BUCKETS] = {0};
+    for (unsigned i = 0; i < BUCKETS - 1; i++)
+        bounds_us[i] = bounds_ms[i] * 1000;
+    histogram_spread(histogram, bounds_us, BUCKETS - 1, counts);
+    for (unsigned i = 0; i < BUCKETS; i++)
+        if (counts[i] > 0)
+            buffer_format(out, "%u %llu ", i, (unsigned long long)counts[i]);
+}

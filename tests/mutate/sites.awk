@@ -12,8 +12,8 @@
 
 BEGIN {
     # What is said to people or only counted, and what the program demands of itself.
-    untouched = "(^|[^a-z_])(log_[a-z_]*|invariant[a-z_]*|abort|assert|_Static_assert|histogram_[a-z_]*|run_counts_[a-z_]*|" \
-        "node_counts_[a-z_]*|lock_metrics_[a-z_]*|slot_observe_[a-z_]*|[a-z_]*_tell|[a-z_]*_log|" \
+    untouched = "(^|[^a-z_])(log_[a-z_]*|invariant[a-z_]*|abort|assert|_Static_assert|histogram_[a-z_]*|" \
+        "node_counts_[a-z_]*|tally_[a-z_]*|slot_observe_[a-z_]*|[a-z_]*_tell|[a-z_]*_log|" \
         "error_set[a-z_]*|findings_(error|warn)[a-z_]*|[a-z_]*format|snprintf|trouble_log|fault_[a-z_]*)[(]" \
         "|(^|[^a-z_])counters?(->|[.])|HINCRBY|INCRBY"
     untouched_function = "(^|_)(tell|log|count|counters|format|print)(_|$)"

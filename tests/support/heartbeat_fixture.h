@@ -5,6 +5,7 @@
 #include "tests/support/presence_fixture.h"
 
 #include "queue/heartbeat.h"
+#include "worker/presence/presence.h"
 
 static struct heartbeat *heartbeat;
 static struct heartbeat_facts facts;
@@ -26,26 +27,45 @@ static inline void look(void *context, struct heartbeat_facts *out)
     *out = facts;
 }
 
-/* What is counted beside runs: arguments of a request, taken with the next heartbeat. */
-static struct buffer extra;
+static struct tally *tally;
+
+/* A task whose handler ran and ended for good. */
+static inline void ran(const char *class_name, bool failed, int64_t duration_ns)
+{
+    static const struct instant began = {NS_PER_S};
+    tally_task(tally, &(struct observed_task){.class_name = class_name,
+                                              .shown_class = class_name,
+                                              .queue = "cjobs",
+                                              .claimed = began,
+                                              .started = began,
+                                              .ended = instant_after(began, duration_ns),
+                                              .waited_ns = -1,
+                                              .has_failed = failed});
+}
+
+/* What is counted of locks beside that, taken with the next heartbeat. */
+enum { EXTRA_MAX = 4 };
+static const char *extra[EXTRA_MAX][2];
 static unsigned extra_names;
 
 static inline void extra_add(const char *name, const char *counts)
 {
-    redis_request_text(&extra, name);
-    redis_request_text(&extra, counts);
-    extra_names++;
+    assert_true(extra_names < EXTRA_MAX);
+    extra[extra_names][0] = name;
+    extra[extra_names++][1] = counts;
 }
 
-static inline unsigned extra_take(void *context, struct wall_time at, struct buffer *arguments)
+static inline void counts_take(void *context, struct heartbeat *taker, struct wall_time at)
 {
     (void)context;
-    (void)at;
-    unsigned names = extra_names;
-    buffer_append(arguments, extra.bytes, extra.length);
-    buffer_clear(&extra);
+    presence_counts_take(tally, taker, at);
+    for (unsigned i = 0; i < extra_names; i++) {
+        struct buffer counts = {0};
+        buffer_append_text(&counts, extra[i][1]);
+        heartbeat_count_locks(taker, extra[i][0], &counts);
+        buffer_fini(&counts);
+    }
     extra_names = 0;
-    return names;
 }
 
 static inline struct wall_time injected_now(void)
@@ -58,6 +78,7 @@ static inline int heartbeat_setup(void **state)
     (void)state;
     presence_setup();
     now = at_nine;
+    tally = tally_create(&(struct tally_setup){.class_max = 1});
     facts = (struct heartbeat_facts){
         .hostname = "hostc",
         .tag = "holdfast",
@@ -85,7 +106,7 @@ static inline int heartbeat_teardown(void **state)
     heartbeat = NULL;
     envelope_fini(&envelope);
     envelope = (struct envelope){.class_name = NULL};
-    buffer_fini(&extra);
+    tally_destroy(tally);
     extra_names = 0;
     presence_teardown();
     return 0;
@@ -100,7 +121,7 @@ static inline void start(int64_t interval_ns)
                                                                    .interval_ns = interval_ns,
                                                                    .now = injected_now,
                                                                    .look = look,
-                                                                   .take = extra_take,
+                                                                   .take = counts_take,
                                                                    .others = "others|"});
 }
 

@@ -26,13 +26,13 @@ TEST(fields_of_all_days_are_folded_by_class_and_prefix)
     const struct lock_counts_row *row = &counts.rows[0];
     assert_string_equal(row->class_name, "b");
     assert_string_equal(row->prefix, "x:");
-    assert_int_equal(row->events[LOCK_EVENT_ACQUIRED], 45);
-    assert_int_equal(row->events[LOCK_EVENT_PARKED], 1);
+    assert_int_equal(row->events[TALLY_ACQUIRED], 45);
+    assert_int_equal(row->events[TALLY_PARKED], 1);
     assert_int_equal(row->wait.steps[3], 8);
     assert_int_equal(row->hold.steps[25], 1);
     assert_string_equal(counts.rows[1].class_name, "a"); /* nobody was in anybody's way: by locks */
     assert_string_equal(counts.rows[2].prefix, "");
-    assert_int_equal(counts.rows[2].events[LOCK_EVENT_FENCED_OFF], 7);
+    assert_int_equal(counts.rows[2].events[TALLY_FENCED_OFF], 7);
     lock_counts_free(&counts);
 }
 

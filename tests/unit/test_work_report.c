@@ -7,18 +7,18 @@
 #include "worker/events/work_report.h"
 
 static const struct envelope_limits limits = ENVELOPE_LIMITS_DEFAULT;
-static const struct instant now = {2000 * NS_PER_S};
 
-static struct report report;
+static struct tally_total total;
 static struct report_frame frame;
 static struct redlock_counters locks;
 static struct buffer written;
 
 static void set_up(void)
 {
-    report = (struct report){.started = {1000 * NS_PER_S}};
+    total = (struct tally_total){.slowest_lock_us = 0};
     locks = (struct redlock_counters){.acquired = 0};
-    frame = (struct report_frame){.host = "host", .pid = 4321, .threads = 16, .cpu_seconds = 1.5, .locks = &locks};
+    frame = (struct report_frame){
+        .host = "host", .pid = 4321, .threads = 16, .seconds = 1000, .cpu_seconds = 1.5, .locks = &locks};
 }
 
 static void tear_down(void)
@@ -30,7 +30,7 @@ static const char *write_report(void)
 {
     struct error error = ERROR_NONE;
     buffer_clear(&written);
-    report_write(&report, &frame, now, &written);
+    report_write(&total, &frame, &written);
     const char *text = buffer_text(&written);
     assert_int_equal(strlen(text), written.length);
     assert_ptr_equal(strchr(text, '\n'), text + written.length - 1); /* one line, and it is ended */
@@ -59,15 +59,15 @@ TEST(a_report_of_nothing_is_json_with_every_member)
 TEST(every_ending_is_counted_under_its_own_name)
 {
     for (unsigned i = 0; i < FLOW_ENDINGS; i++)
-        report.endings[i] = 7000 + i;
+        total.endings[i] = 7000 + i;
     for (unsigned i = 0; i < FLOW_ENDINGS; i++)
         assert_number(flow_ending_name((enum flow_ending)i), 7000 + i);
 }
 
 TEST(every_counter_has_its_own_member)
 {
-    report.runs = 101;
-    report.lock_waits = 102;
+    total.counts[TALLY_RUNS] = 101;
+    total.counts[TALLY_WAITED] = 102;
     frame.claims = 103;
     frame.claim_calls = 104;
     frame.rings = 105;
@@ -113,40 +113,43 @@ TEST(a_worker_without_lock_nodes_names_no_lock_counters)
 
 TEST(times_run_from_the_first_claim_to_the_last_ending)
 {
-    report.first_claim = (struct instant){1001 * NS_PER_S};
-    report.last_ending = (struct instant){1003 * NS_PER_S + 250 * NS_PER_MS};
+    total.first_claim = (struct instant){1001 * NS_PER_S};
+    total.last_ending = (struct instant){1003 * NS_PER_S + 250 * NS_PER_MS};
     assert_contains(write_report(), "\"seconds\":1000.000,\"active_seconds\":2.250,");
-}
-
-static void wait_for(const char *resource, int64_t waited_us, bool had_to_wait)
-{
-    report_lock_wait(&report, waited_us, had_to_wait, resource);
 }
 
 TEST(the_slowest_lock_is_told_with_its_resource)
 {
-    wait_for("quick", 10, false);
-    wait_for("slow", 5000, true);
-    wait_for("middling", 300, true);
+    total.slowest_lock_us = 5000;
+    snprintf(total.slowest_resource, sizeof total.slowest_resource, "slow");
+    histogram_record(&total.times[TALLY_LOCK], 5000);
+    total.counts[TALLY_WAITED] = 2;
     const char *text = write_report();
     assert_contains(text, "\"slowest_lock\":{\"wait_us\":5000,\"resource\":\"slow\"}}");
-    assert_contains(text, "\"lock_waits\":2,\"lock_wait\":{\"count\":3,");
+    assert_contains(text, "\"lock_waits\":2,\"lock_wait\":{\"count\":1,");
     assert_contains(text, "\"max_us\":5000}");
+}
+
+TEST(all_holds_are_added_up)
+{
+    histogram_record(&total.times[TALLY_HOLD], 250000);
+    histogram_record(&total.times[TALLY_HOLD], 1000001);
+    assert_contains(write_report(), "\"locks_held_seconds\":1.250001,");
 }
 
 TEST(durations_are_given_as_quantiles)
 {
     for (unsigned i = 0; i < 98; i++)
-        histogram_record(&report.run, 10);
-    histogram_record(&report.run, 1000000);
-    histogram_record(&report.run, 1000000);
+        histogram_record(&total.times[TALLY_RUN], 10);
+    histogram_record(&total.times[TALLY_RUN], 1000000);
+    histogram_record(&total.times[TALLY_RUN], 1000000);
     char run[128];
     snprintf(run, sizeof run,
              "\"run\":{\"count\":100,\"p50_us\":%" PRId64 ",\"p99_us\":%" PRId64 ",\"max_us\":1000000}",
-             histogram_quantile(&report.run, 0.50), histogram_quantile(&report.run, 0.99));
+             histogram_quantile(&total.times[TALLY_RUN], 0.50), histogram_quantile(&total.times[TALLY_RUN], 0.99));
     assert_contains(write_report(), run);
-    assert_true(histogram_quantile(&report.run, 0.50) < 20);
-    assert_true(histogram_quantile(&report.run, 0.99) > 900000);
+    assert_true(histogram_quantile(&total.times[TALLY_RUN], 0.50) < 20);
+    assert_true(histogram_quantile(&total.times[TALLY_RUN], 0.99) > 900000);
 }
 
 /* Resources come from tasks, and the host from a file. */
@@ -157,16 +160,16 @@ TEST(texts_of_any_bytes_leave_it_one_line_of_json)
         bytes[i] = (char)(1 + i % 255);
     bytes[sizeof bytes - 1] = '\0';
     frame.host = bytes;
-    wait_for(bytes, 1, false);
+    memcpy(total.slowest_resource, bytes, sizeof total.slowest_resource - 1);
     (void)write_report();
-    wait_for("\",\"done\":7}\n{", 2, false);
+    snprintf(total.slowest_resource, sizeof total.slowest_resource, "\",\"done\":7}\n{");
     assert_contains(write_report(), "\"resource\":\"\\\",\\\"done\\\":7}\\n{\"}}");
 }
 
 TEST(the_largest_numbers_are_written_out)
 {
-    report.endings[FLOW_DONE] = UINT64_MAX;
-    wait_for("r", INT64_C(3600) * 24 * 365 * 1000000, false);
+    total.endings[FLOW_DONE] = UINT64_MAX;
+    total.slowest_lock_us = INT64_C(3600) * 24 * 365 * 1000000;
     assert_contains(write_report(), "\"done\":18446744073709551615,");
     assert_contains(write_report(), "\"slowest_lock\":{\"wait_us\":31536000000000,");
 }

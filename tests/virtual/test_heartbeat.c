@@ -2,8 +2,6 @@
  * it. */
 #include "tests/support/heartbeat_fixture.h"
 
-#include "queue/run_counts.h"
-
 /* --- 1.2, 1.8, 1.9, 1.19: the process ---------------------------------------------------------------------------- */
 
 TEST(the_process_is_shown_as_the_data_model_says)
@@ -109,9 +107,9 @@ TEST(totals_count_all_runs_and_the_failed_ones)
     start(20 * NS_PER_MS);
     wait_beats(1);
     assert_reply(server, "0", "EXISTS stat:processed stat:failed stat:processed:2026-11-21 stat:failed:2026-11-21");
-    heartbeat_count(heartbeat, "echo", false, 1 * NS_PER_MS);
-    heartbeat_count(heartbeat, "echo", true, 1 * NS_PER_MS);
-    heartbeat_count(heartbeat, "echo", false, 1 * NS_PER_MS);
+    ran("echo", false, 1 * NS_PER_MS);
+    ran("echo", true, 1 * NS_PER_MS);
+    ran("echo", false, 1 * NS_PER_MS);
     wait_beats(2);
     assert_reply(server, "3\n1\n3\n1",
                  "MGET stat:processed stat:failed stat:processed:2026-11-21 stat:failed:2026-11-21");
@@ -124,10 +122,10 @@ TEST(runs_are_counted_by_class_in_the_forms_of_sidekiq_7_and_8)
 {
     static const char *const periods[] = {"j|20261121|9:5", "j|261121|9:05", "j|261121|9:0"};
     start(20 * NS_PER_MS);
-    heartbeat_count(heartbeat, "Echo::Job", false, 19 * NS_PER_MS);
-    heartbeat_count(heartbeat, "Echo::Job", false, 20 * NS_PER_MS);
-    heartbeat_count(heartbeat, "Echo::Job", false, 400000 * NS_PER_MS);
-    heartbeat_count(heartbeat, "Echo::Job", true, 50 * NS_PER_MS);
+    ran("Echo::Job", false, 19 * NS_PER_MS);
+    ran("Echo::Job", false, 20 * NS_PER_MS);
+    ran("Echo::Job", false, 400000 * NS_PER_MS);
+    ran("Echo::Job", true, 50 * NS_PER_MS);
     wait_beats(2);
     for (size_t i = 0; i < 3; i++) {
         long long life = i < 2 ? 8 * 3600 : 3 * 86400;
@@ -149,10 +147,10 @@ TEST(runs_of_less_than_a_millisecond_sum_up)
     start(3600 * NS_PER_S);
     wait_beats(1);
     for (int i = 0; i < 2000; i++)
-        heartbeat_count(heartbeat, "short", false, 600 * NS_PER_US);
-    heartbeat_count(heartbeat, "shortest", false, 300 * NS_PER_US);
-    heartbeat_count(heartbeat, "shortest", true, 900 * NS_PER_MS);
-    heartbeat_count(heartbeat, "failed", true, 900 * NS_PER_MS);
+        ran("short", false, 600 * NS_PER_US);
+    ran("shortest", false, 300 * NS_PER_US);
+    ran("shortest", true, 900 * NS_PER_MS);
+    ran("failed", true, 900 * NS_PER_MS);
     heartbeat_soon(heartbeat);
     wait_beats(1);
     assert_reply(server, "1200\n2000\n(nil)", "HMGET j|20261121|9:5 short|ms short|p short|f");
@@ -165,9 +163,9 @@ TEST(a_histogram_is_full_and_does_not_turn_over)
 {
     start(20 * NS_PER_MS);
     for (int i = 0; i < 70000; i++)
-        heartbeat_count(heartbeat, "echo", false, 1 * NS_PER_MS);
+        ran("echo", false, 1 * NS_PER_MS);
     wait_beats(2);
-    heartbeat_count(heartbeat, "echo", false, 1 * NS_PER_MS);
+    ran("echo", false, 1 * NS_PER_MS);
     wait_beats(2);
     assert_reply(server, "65535", "BITFIELD echo-21-09:5 GET u16 #0");
     assert_reply(server, "70001", "GET stat:processed");
@@ -178,9 +176,9 @@ TEST(further_classes_are_counted_together)
     char name[32];
     start(3600 * NS_PER_S);
     wait_beats(1);
-    for (int i = 0; i < 3 * RUN_COUNTS_CLASSES; i++) {
+    for (int i = 0; i < 3 * NAME_SET_MAX; i++) {
         snprintf(name, sizeof name, "class%d", i);
-        heartbeat_count(heartbeat, name, false, 1 * NS_PER_MS);
+        ran(name, false, 1 * NS_PER_MS);
     }
     heartbeat_soon(heartbeat);
     wait_beats(1);
@@ -192,10 +190,9 @@ TEST(further_classes_are_counted_together)
 TEST(names_cannot_forge_fields)
 {
     start(3600 * NS_PER_S);
-    heartbeat_count(heartbeat,
-                    "a|f\n\x7f"
-                    "b",
-                    false, 1 * NS_PER_MS);
+    ran("a|f\n\x7f"
+        "b",
+        false, 1 * NS_PER_MS);
     wait_beats(1);
     assert_reply(server, "1", "HGET j|20261121|9:5 a_f__b|p");
 }
@@ -206,7 +203,7 @@ TEST(what_others_count_is_added_to_the_fields_of_the_day)
 {
     start(3600 * NS_PER_S);
     run_show(example); /* and does not end up among running tasks or classes */
-    heartbeat_count(heartbeat, "echo", false, 1 * NS_PER_MS);
+    ran("echo", false, 1 * NS_PER_MS);
     extra_add("a|x:|", "acquired 3 wait.12 4 ");
     extra_add("b c|y \"|", "lost 1 ");
     wait_beats(1);

@@ -15,12 +15,12 @@ TEST(a_lost_reply_counts_once)
 {
     start_and_rest();
     relay_swallow(relay, true);
-    heartbeat_count(heartbeat, "echo", false, 5 * NS_PER_MS);
+    ran("echo", false, 5 * NS_PER_MS);
     extra_add("a|x:|", "lost 2 wait.3 1 ");
     heartbeat_soon(heartbeat);
     wait_reply("1", "GET stat:processed");
     wait_repeats(2); /* the call was given up, and it or another is on its way */
-    heartbeat_count(heartbeat, "echo", true, 5 * NS_PER_MS);
+    ran("echo", true, 5 * NS_PER_MS);
     extra_add("a|x:|", "lost 40 ");
     relay_swallow(relay, false);
     relay_cut(relay);
@@ -39,13 +39,13 @@ TEST(a_lost_reply_counts_once)
 TEST(nothing_is_lost_while_the_node_is_away_for_minutes)
 {
     start(20 * NS_PER_MS);
-    heartbeat_count(heartbeat, "echo", false, 5 * NS_PER_MS);
+    ran("echo", false, 5 * NS_PER_MS);
     wait_reply("1", "GET stat:processed");
     redis_server_pause(server);
     for (int minute = 0; minute < 3; minute++) {
         now.us += 60 * US_PER_S;
-        heartbeat_count(heartbeat, "echo", false, 5 * NS_PER_MS);
-        heartbeat_count(heartbeat, "echo", true, 5 * NS_PER_MS);
+        ran("echo", false, 5 * NS_PER_MS);
+        ran("echo", true, 5 * NS_PER_MS);
         wait_repeats(1);
     }
     now.us += 86400 * US_PER_S;
@@ -77,7 +77,7 @@ TEST(it_beats_on_a_node_that_is_out_of_memory)
 {
     free(redis_server_command(server, "CONFIG SET maxmemory 1"));
     start(20 * NS_PER_MS);
-    heartbeat_count(heartbeat, "echo", false, 5 * NS_PER_MS);
+    ran("echo", false, 5 * NS_PER_MS);
     wait_beats(2);
     assert_reply(server, "1", "GET stat:processed");
     assert_reply(server, IDENTITY, "SMEMBERS processes");
@@ -88,7 +88,7 @@ TEST(a_foreign_value_under_one_key_spoils_only_that)
     free(redis_server_command(server, "LPUSH stat:processed x"));
     free(redis_server_command(server, "LPUSH hf:2:locks:20261121 x"));
     start(20 * NS_PER_MS);
-    heartbeat_count(heartbeat, "echo", true, 5 * NS_PER_MS);
+    ran("echo", true, 5 * NS_PER_MS);
     extra_add("a|x:|", "lost 1 ");
     wait_beats(3);
     assert_reply(server, "1\n1", "MGET stat:processed:2026-11-21 stat:failed");
@@ -128,7 +128,7 @@ TEST(leaving_writes_the_last_counts_and_leaves_nothing)
     wait_beats(1);
     free(redis_server_command(server, "LPUSH " IDENTITY "-signals TSTP"));
     free(redis_server_command(server, "LPUSH hf:2:calls:" IDENTITY " LOOK"));
-    heartbeat_count(heartbeat, "echo", false, 5 * NS_PER_MS);
+    ran("echo", false, 5 * NS_PER_MS);
     extra_add("a|x:|", "lost 1 ");
     leave(20 * NS_PER_S);
     assert_true(was_left);
@@ -144,10 +144,10 @@ TEST(leaving_after_a_lost_reply_counts_once)
 {
     start_and_rest();
     relay_swallow(relay, true);
-    heartbeat_count(heartbeat, "echo", false, 5 * NS_PER_MS);
+    ran("echo", false, 5 * NS_PER_MS);
     heartbeat_soon(heartbeat);
     wait_reply("1", "GET stat:processed");
-    heartbeat_count(heartbeat, "echo", false, 5 * NS_PER_MS);
+    ran("echo", false, 5 * NS_PER_MS);
     lefts = 0;
     heartbeat_leave(heartbeat, instant_after(loop_now(loop), 20 * NS_PER_S), left);
     wait_repeats(1);
@@ -172,7 +172,7 @@ TEST(a_late_beat_does_not_bring_it_back)
     leave(20 * NS_PER_S);
     heartbeat_destroy(heartbeat);
     start(3600 * NS_PER_S); /* counts its beats from 1 */
-    heartbeat_count(heartbeat, "echo", false, 5 * NS_PER_MS);
+    ran("echo", false, 5 * NS_PER_MS);
     wait_beats(1);
     assert_reply(server, "0", "EXISTS processes stat:processed " IDENTITY);
 }
@@ -182,7 +182,7 @@ TEST(leaving_ends_in_time_without_the_node)
     start(20 * NS_PER_MS);
     wait_beats(1);
     redis_server_pause(server);
-    heartbeat_count(heartbeat, "echo", false, 5 * NS_PER_MS);
+    ran("echo", false, 5 * NS_PER_MS);
     loop_for(loop, 30 * NS_PER_MS); /* a beat is on its way, and not the last */
     leave(50 * NS_PER_MS);
     assert_false(was_left);

@@ -84,14 +84,14 @@ static const char *quantile_text(const struct lock_histogram *histogram, double 
     return out;
 }
 
-static void event_put(struct printer *out, const struct lock_counts_row *row, enum lock_event event)
+static void event_put(struct printer *out, const struct lock_counts_row *row, enum tally_count event)
 {
-    static const char *const titles[LOCK_EVENTS] = {
-        [LOCK_EVENT_ACQUIRED] = ">ACQUIRED",  [LOCK_EVENT_WAITED] = ">WAITED",   [LOCK_EVENT_PARKED] = ">PARKED",
-        [LOCK_EVENT_HANDED_OVER] = ">HANDED", [LOCK_EVENT_SKIPPED] = ">SKIPPED", [LOCK_EVENT_LOST] = ">LOST",
-        [LOCK_EVENT_FENCED_OFF] = ">FENCED"};
-    bool is_bad = event == LOCK_EVENT_LOST || event == LOCK_EVENT_FENCED_OFF;
-    printer_count(out, titles[event], lock_event_name(event), row->events[event]);
+    static const char *const titles[TALLY_LOCK_COUNTS] = {
+        [TALLY_ACQUIRED] = ">ACQUIRED",  [TALLY_WAITED] = ">WAITED",   [TALLY_PARKED] = ">PARKED",
+        [TALLY_HANDED_OVER] = ">HANDED", [TALLY_SKIPPED] = ">SKIPPED", [TALLY_LOST] = ">LOST",
+        [TALLY_FENCED_OFF] = ">FENCED"};
+    bool is_bad = event == TALLY_LOST || event == TALLY_FENCED_OFF;
+    printer_count(out, titles[event], tally_count_name(event), row->events[event]);
     printer_style(out, row->events[event] == 0 ? TABLE_DIM : is_bad ? TABLE_BAD : TABLE_PLAIN);
 }
 
@@ -125,8 +125,8 @@ static void counts_put(const struct contention_command *command, struct printer 
         printer_name(out, "CLASS", "class", row->class_name);
         printer_text(out, NULL, "prefix", row->prefix);
         printer_name(out, "RESOURCES", NULL, printer_known(row->prefix));
-        for (int event = 0; event < LOCK_EVENTS; event++)
-            event_put(out, row, (enum lock_event)event);
+        for (int event = 0; event < TALLY_LOCK_COUNTS; event++)
+            event_put(out, row, (enum tally_count)event);
         printer_cell(out, ">WAIT P50", TABLE_PLAIN, "%s", quantile_text(&row->wait, 0.5, text));
         printer_cell(out, ">WAIT P99", TABLE_PLAIN, "%s", quantile_text(&row->wait, 0.99, text));
         printer_cell(out, ">HOLD P50", TABLE_PLAIN, "%s", quantile_text(&row->hold, 0.5, text));

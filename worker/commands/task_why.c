@@ -9,7 +9,7 @@
 #include "queue/task_result.h"
 #include "worker/commands/process_info.h"
 #include "worker/locks/resource_template.h"
-#include "worker/presence/lock_metrics.h"
+#include "worker/events/tally.h"
 
 /* So many entries of a state are looked at for a second task with the jid, and so many waiters before it. */
 enum { TWINS_LOOKED_AT = 1000, WAITERS_LOOKED_AT = 128 };
@@ -289,10 +289,10 @@ static void hold_read(struct task_why *why)
 {
     struct task_facts *facts = &why->facts;
     struct console *console = why->console;
-    char name[LOCK_METRICS_NAME_SIZE];
+    char name[TALLY_LOCK_NAME_SIZE];
     struct buffer field = {0};
-    lock_metrics_name(facts->lock.class_name != NULL ? facts->lock.class_name : facts->class_name, facts->list_name,
-                      name);
+    tally_lock_name(facts->lock.class_name != NULL ? facts->lock.class_name : facts->class_name, facts->list_name,
+                    name);
     node_client_begin(console->client);
     struct buffer *request = node_client_compose(console->client);
     redis_request_begin(request, 2 + HISTOGRAM_COARSE_STEPS);

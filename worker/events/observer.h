@@ -1,7 +1,8 @@
-/* Callbacks for what a worker does, task by task. The dry run counts it; production has none.
+/* The facts of a worker, as one stream: each task that leaves its slot, with all that became of it there. What a
+ * process counts of its tasks is counted from it (tally.h), and a dry run records it.
  *
- * Called on the loop thread, at the moment it happens; must not block, and must copy what it wants to keep. The calls
- * change nothing of what the worker does. */
+ * Told on the loop thread, at the moment it happens. An observer must not block, and must copy what it wants to keep.
+ * It changes nothing of what the worker does. */
 #ifndef WORKER_OBSERVER_H
 #define WORKER_OBSERVER_H
 
@@ -14,10 +15,12 @@
  * reported as ended may be reported once more, as FLOW_CLAIM_LOST and with `claimed` 0: its end came too late, another
  * process has it.
  *
- * Instants are read when it happens, not at the beginning of a cycle of the loop. Of a lock that was requested twice
- * (the waiting list sent the task back to it), they are those of the last time. */
+ * With an observer, instants are read when it happens; else they are those of the cycle of the loop, which may be a
+ * millisecond older, and cost nothing. Durations are exact. Of a lock that was requested twice (the waiting list sent
+ * the task back to it), all are those of the last time. */
 struct observed_task {
     const char *jid, *class_name, *queue;
+    const char *shown_class; /* by which dashboards count its run; NULL = it did not run, or comes again unharmed */
     const char *const *resources; /* what it locks, or would lock, sorted by bytes */
     unsigned resource_count;
     enum flow_ending ending;
@@ -27,7 +30,16 @@ struct observed_task {
     struct instant started; /* its handler, as its runner saw it; 0 = it did not run */
     struct instant ended;   /* the handler returned; 0 = it did not run, or was abandoned */
     struct instant left;    /* now; its lock is being released */
-    int64_t waited_ns;      /* from its push to `started`, by the queue node's clock; -1 = not known */
+    /* From its push to `started`, by the queue node's clock; -1 = not known, or there is neither an observer nor a
+     * monitor that asks. */
+    int64_t waited_ns;
+    int64_t lock_took_ns;   /* from asking to having it; with `locked` */
+    int64_t lock_waited_ns; /* the same from when it was parked for the first time */
+    int64_t held_ns;        /* its lock, once it was left; -1 = it was not */
+    bool is_failure;        /* it counts as failed: also when it is discarded for that */
+    bool has_failed;        /* its run, with `shown_class` */
+    bool wants_lock;        /* of `resources` */
+    bool had_to_wait;       /* for its lock: it had been parked, or it took more than one pass over the lock nodes */
     bool handed_over;       /* its lock came from the task before without being free */
     bool had_refusal;       /* its lock was requested and refused; it may have had it later */
     bool was_lost;          /* its lock, while it had it */

@@ -150,26 +150,15 @@ void metric_store_destroy(struct metric_store *store)
 
 /* --- names ------------------------------------------------------------------------------------------------------- */
 
-unsigned metric_class(const struct metric_store *store, const char *class_name)
+unsigned metric_class_count(const struct metric_store *store)
 {
-    for (unsigned i = METRIC_CLASS_OTHER + 1; i < store->class_count; i++)
-        if (strcmp(store->classes[i], class_name) == 0)
-            return i;
-    return METRIC_CLASS_OTHER;
+    return store->class_count;
 }
 
 void metric_class_add(struct metric_store *store, const char *class_name)
 {
-    if (metric_class(store, class_name) == METRIC_CLASS_OTHER && store->class_count < store->class_max)
-        store->classes[store->class_count++] = memory_text(class_name);
-}
-
-unsigned metric_queue(const struct metric_store *store, const char *queue)
-{
-    for (unsigned i = 0; i < store->queue_count; i++)
-        if (strcmp(store->queues[i], queue) == 0)
-            return i;
-    return 0;
+    invariant(store->class_count < store->class_max);
+    store->classes[store->class_count++] = memory_text(class_name);
 }
 
 /* --- values ------------------------------------------------------------------------------------------------------ */
@@ -185,30 +174,19 @@ static uint64_t *cells_of(const struct metric_store *store, enum metric metric, 
     return store->cells + store->first[metric] + index * cells_each(metric);
 }
 
-void metric_add(struct metric_store *store, enum metric metric, struct metric_at at, uint64_t more)
-{
-    *cells_of(store, metric, at) += more;
-}
-
 void metric_set(struct metric_store *store, enum metric metric, struct metric_at at, int64_t value)
 {
     *cells_of(store, metric, at) = (uint64_t)value;
 }
 
-void metric_observe(struct metric_store *store, enum metric metric, struct metric_at at, int64_t us)
-{
-    uint64_t *cells = cells_of(store, metric, at);
-    unsigned bucket = 0;
-    while (bucket < METRIC_BOUNDS && us > metric_bounds_us[bucket])
-        bucket++;
-    cells[bucket]++;
-    cells[SUM_CELL] += us > 0 ? (uint64_t)us : 0;
-}
-
 void metric_spread(struct metric_store *store, enum metric metric, struct metric_at at,
                    const struct histogram *histogram)
 {
-    uint64_t *cells = cells_of(store, metric, at);
+    uint64_t *cells = cells_of(store, metric, at), known = 0;
+    for (unsigned i = 0; i <= METRIC_BOUNDS; i++)
+        known += cells[i];
+    if (known == histogram->count)
+        return; /* as most are, most of the time */
     memset(cells, 0, HISTOGRAM_CELLS * sizeof cells[0]);
     histogram_spread(histogram, metric_bounds_us, METRIC_BOUNDS, cells);
     cells[SUM_CELL] = histogram->sum_us;

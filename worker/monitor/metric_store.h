@@ -2,8 +2,8 @@
  * names producers invent.
  *
  *     store = metric_store_create(&names);
- *     metric_add(store, METRIC_LOCK_REQUESTS, (struct metric_at){answer}, 1);
- *     metric_observe(store, METRIC_TASK_RUN, (struct metric_at){metric_class(store, "echo")}, us);
+ *     metric_set(store, METRIC_LOCK_REQUESTS, (struct metric_at){{answer}}, count);
+ *     metric_spread(store, METRIC_TASK_RUN, (struct metric_at){{class}}, &runs);
  *     metric_store_copy(snapshot, store); metric_store_print(snapshot, METRIC_TEXT_OPENMETRICS, &out);
  *
  * Not thread-safe: one thread writes a store, and copies it for another one under a lock of theirs. */
@@ -17,7 +17,7 @@ struct metric_store;
 struct metric_names {
     const char *const *queues, *const *nodes; /* copied */
     unsigned queue_count, node_count;
-    unsigned class_max;  /* classes beyond are counted as other */
+    unsigned class_max;
     const char *process; /* the labels of METRIC_INFO, as text */
     bool is_of_fleet;    /* the store has the metrics of the fleet, else those of a worker */
 };
@@ -33,15 +33,11 @@ void metric_store_destroy(struct metric_store *store); /* NULL is fine */
 struct metric_store *metric_store_twin(const struct metric_store *store);
 void metric_store_copy(struct metric_store *to, const struct metric_store *from);
 
-void metric_class_add(struct metric_store *store, const char *class_name); /* may be repeated */
-/* METRIC_CLASS_OTHER if it was not added. */
-unsigned metric_class(const struct metric_store *store, const char *class_name);
-/* The first queue if there is none of that name. */
-unsigned metric_queue(const struct metric_store *store, const char *queue);
+/* Classes are numbered as they are added, from METRIC_CLASS_OTHER + 1 on; queues and nodes as in the names. */
+void metric_class_add(struct metric_store *store, const char *class_name);
+unsigned metric_class_count(const struct metric_store *store); /* with the other */
 
-void metric_add(struct metric_store *store, enum metric metric, struct metric_at at, uint64_t more);
 void metric_set(struct metric_store *store, enum metric metric, struct metric_at at, int64_t value);
-void metric_observe(struct metric_store *store, enum metric metric, struct metric_at at, int64_t us);
 struct histogram;
 /* Takes over what another histogram has counted so far. */
 void metric_spread(struct metric_store *store, enum metric metric, struct metric_at at,

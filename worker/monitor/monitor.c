@@ -17,7 +17,7 @@
 #include "worker/monitor/metric_store.h"
 #include "worker/print/version.h"
 
-enum { CONNECTIONS_MAX = 64, CLASSES_MORE = 16 /* that a reload may bring */ };
+enum { CONNECTIONS_MAX = 64 };
 
 /* What the loop publishes. */
 struct published {
@@ -28,9 +28,9 @@ struct published {
 };
 
 struct monitor {
-    struct worker_observer observer;
     struct metric_store *counted; /* the loop's own */
-    struct histogram cycles;      /* the same */
+    unsigned queue_count;
+    struct histogram cycles; /* the same */
     pthread_mutex_t lock;
     struct published published; /* under the lock */
     struct published shown;     /* the thread's copy */
@@ -44,40 +44,7 @@ struct monitor {
 
 static const struct metric_at nowhere = {{0}};
 
-/* --- counting, on the worker's loop ------------------------------------------------------------------------------- */
-
-static int64_t us_between(struct instant from, struct instant to)
-{
-    return instant_since(from, to) / NS_PER_US;
-}
-
-static void lock_count(struct monitor *monitor, const struct observed_task *task, struct metric_at by_class)
-{
-    if (task->locked.ns == 0)
-        return;
-    metric_observe(monitor->counted, METRIC_LOCK_QUORUM, by_class, us_between(task->asked, task->locked));
-    metric_observe(monitor->counted, METRIC_LOCK_HOLD, by_class, us_between(task->locked, task->left));
-}
-
-static void task_left(void *context, const struct observed_task *task)
-{
-    struct monitor *monitor = context;
-    struct metric_store *store = monitor->counted;
-    struct metric_at by_class = {{metric_class(store, task->class_name)}};
-    struct metric_at at = {{metric_queue(store, task->queue), by_class.at[0], (unsigned)task->ending}};
-    metric_add(store, METRIC_TASKS, at, 1);
-    if (task->claimed.ns == 0)
-        return; /* it was counted already */
-    lock_count(monitor, task, by_class);
-    if (task->was_fenced_off)
-        metric_add(store, METRIC_FENCED_OFF, by_class, 1);
-    if (task->started.ns == 0)
-        return;
-    if (task->waited_ns >= 0)
-        metric_observe(store, METRIC_TASK_WAIT, by_class, task->waited_ns / NS_PER_US);
-    if (task->ended.ns != 0)
-        metric_observe(store, METRIC_TASK_RUN, by_class, us_between(task->started, task->ended));
-}
+/* --- publishing, on the worker's loop ----------------------------------------------------------------------------- */
 
 static void set(struct monitor *monitor, enum metric metric, int64_t value)
 {
@@ -131,8 +98,41 @@ static void locks_set(struct monitor *monitor, const struct redlock_group *locks
         node_set(monitor, locks, i);
 }
 
+static void class_set(struct monitor *monitor, const struct tally *tally, unsigned number)
+{
+    static const struct {
+        enum metric metric;
+        enum tally_time time;
+    } times[] = {{METRIC_TASK_WAIT, TALLY_QUEUED},
+                 {METRIC_TASK_RUN, TALLY_RUN},
+                 {METRIC_LOCK_QUORUM, TALLY_LOCK},
+                 {METRIC_LOCK_HOLD, TALLY_HOLD}};
+    const struct tally_row *row = tally_class(tally, number);
+    struct metric_store *store = monitor->counted;
+    struct metric_at at = {{number}};
+    for (size_t i = 0; i < sizeof times / sizeof times[0]; i++)
+        if (row->times[times[i].time] != NULL)
+            metric_spread(store, times[i].metric, at, row->times[times[i].time]);
+    metric_set(store, METRIC_FENCED_OFF, at, (int64_t)row->counts[TALLY_FENCED_OFF]);
+    for (unsigned queue = 0; queue < monitor->queue_count; queue++) {
+        const uint64_t *endings = tally_endings(tally, number, queue);
+        for (unsigned ending = 0; ending < FLOW_ENDINGS; ending++)
+            metric_set(store, METRIC_TASKS, (struct metric_at){{queue, number, ending}}, (int64_t)endings[ending]);
+    }
+}
+
+/* Classes have the numbers of the tally. */
+static void tasks_set(struct monitor *monitor, const struct tally *tally)
+{
+    while (metric_class_count(monitor->counted) < tally_class_count(tally))
+        metric_class_add(monitor->counted, tally_class(tally, metric_class_count(monitor->counted))->name);
+    for (unsigned i = 0; i < tally_class_count(tally); i++)
+        class_set(monitor, tally, i);
+}
+
 void monitor_publish(struct monitor *monitor, const struct monitor_state *state)
 {
+    tasks_set(monitor, state->tally);
     set(monitor, METRIC_READY, state->is_ready);
     set(monitor, METRIC_RUNNERS, state->runners);
     set(monitor, METRIC_RUNNERS_BUSY, state->busy);
@@ -261,12 +261,11 @@ static void store_build(struct monitor *monitor, const struct monitor_options *o
         .queue_count = (unsigned)config->worker.queues.count,
         .nodes = nodes,
         .node_count = (unsigned)config->lock_node_count,
-        .class_max = options->class_count + CLASSES_MORE,
+        .class_max = options->class_max,
         .process = buffer_text(&labels),
     });
     buffer_fini(&labels);
-    for (unsigned i = 0; i < options->class_count; i++)
-        metric_class_add(monitor->counted, options->classes[i]);
+    monitor->queue_count = (unsigned)config->worker.queues.count;
     monitor->published.store = metric_store_twin(monitor->counted);
     monitor->shown.store = metric_store_twin(monitor->counted);
     metric_store_copy(monitor->published.store, monitor->counted);
@@ -291,7 +290,6 @@ struct monitor *monitor_create(const struct monitor_options *options, struct err
 {
     const struct config_http *http = &options->config->http;
     struct monitor *monitor = memory_new(struct monitor);
-    monitor->observer = (struct worker_observer){.task_left = task_left, .context = monitor};
     monitor->started = wall_now();
     monitor->token = http->token != NULL ? memory_text(http->token) : NULL;
     monitor->published.at = instant_now();
@@ -341,19 +339,9 @@ void monitor_destroy(struct monitor *monitor)
     free(monitor);
 }
 
-const struct worker_observer *monitor_observer(const struct monitor *monitor)
-{
-    return &monitor->observer;
-}
-
 struct histogram *monitor_cycles(struct monitor *monitor)
 {
     return &monitor->cycles;
-}
-
-void monitor_class_add(struct monitor *monitor, const char *class_name)
-{
-    metric_class_add(monitor->counted, class_name);
 }
 
 struct new_token {

@@ -1,11 +1,10 @@
 /* What a worker reports to monitoring systems over HTTP: /metrics, /healthz and /readyz (docs/operations.md).
  *
  *     monitor = monitor_create(&options, &error);         listens, and starts its thread
- *     monitor_observer(monitor)                           counts tasks as they leave (events/observer.h)
  *     monitor_publish(monitor, &state)                    the loop, twice a second
  *     monitor_destroy(monitor);
  *
- * The loop counts into memory of its own and publishes a copy. A thread with a loop of its own answers from the copy:
+ * The loop publishes a copy of what it has counted. A thread with a loop of its own answers from the copy:
  * so a scraper, however slow, costs the worker's loop nothing, and a worker whose loop is stuck can say so. */
 #ifndef WORKER_MONITOR_H
 #define WORKER_MONITOR_H
@@ -14,26 +13,23 @@
 #include "queue/queue.h"
 #include "redlock/redlock_loop.h"
 #include "worker/config/config.h"
-#include "worker/events/observer.h"
+#include "worker/events/tally.h"
 
 struct monitor;
 
 struct monitor_options {
     const struct config *config;
-    const char *const *classes; /* that are loaded now */
-    unsigned class_count;
-    unsigned process; /* its number under a supervisor, from 1; 0 = it is alone */
+    unsigned class_max; /* as of the tally */
+    unsigned process;   /* its number under a supervisor, from 1; 0 = it is alone */
 };
 
 /* NULL, with a reason, if it cannot listen. */
 struct monitor *monitor_create(const struct monitor_options *options, struct error *error) MUST_CHECK;
 void monitor_destroy(struct monitor *monitor); /* NULL is fine; the loop's thread */
 
-const struct worker_observer *monitor_observer(const struct monitor *monitor);
 /* Records the cycles of the loop; for loop_measure_cycles. */
 struct histogram *monitor_cycles(struct monitor *monitor);
 /* After a reload. `token` is copied; for a monitor that has one. */
-void monitor_class_add(struct monitor *monitor, const char *class_name);
 void monitor_change_token(struct monitor *monitor, const char *token);
 
 enum { MONITOR_REASON_MAX = 160 };
@@ -47,6 +43,7 @@ struct monitor_state {
     const struct redlock_group *locks; /* NULL = none */
     unsigned runners, busy;
     int64_t cpu_ns;
+    const struct tally *tally; /* the same one each time */
 };
 
 /* Never waits. */

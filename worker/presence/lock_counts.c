@@ -51,7 +51,7 @@ static int by_name(const void *a, const void *b)
 
 static long long contention_of(const struct lock_counts_row *row)
 {
-    return row->events[LOCK_EVENT_WAITED] + row->events[LOCK_EVENT_PARKED] + row->events[LOCK_EVENT_SKIPPED];
+    return row->events[TALLY_WAITED] + row->events[TALLY_PARKED] + row->events[TALLY_SKIPPED];
 }
 
 static int by_contention(const void *a, const void *b)
@@ -59,7 +59,7 @@ static int by_contention(const void *a, const void *b)
     const struct lock_counts_row *left = a, *right = b;
     long long more = contention_of(right) - contention_of(left);
     if (more == 0)
-        more = right->events[LOCK_EVENT_ACQUIRED] - left->events[LOCK_EVENT_ACQUIRED];
+        more = right->events[TALLY_ACQUIRED] - left->events[TALLY_ACQUIRED];
     if (more != 0)
         return more > 0 ? 1 : -1;
     int order = strcmp(left->class_name, right->class_name);
@@ -80,8 +80,8 @@ static void row_add(struct lock_counts_row *row, const struct lock_count *field)
         step_add(&row->wait, field->count + 5, field->number);
     else if (strncmp(field->count, "hold.", 5) == 0)
         step_add(&row->hold, field->count + 5, field->number);
-    for (int i = 0; i < LOCK_EVENTS; i++)
-        if (strcmp(field->count, lock_event_name((enum lock_event)i)) == 0)
+    for (int i = 0; i < TALLY_LOCK_COUNTS; i++)
+        if (strcmp(field->count, tally_count_name((enum tally_count)i)) == 0)
             row->events[i] += field->number;
 }
 

@@ -15,7 +15,7 @@
 
 #include "base/histogram.h"
 #include "redis/reply.h"
-#include "worker/presence/lock_metrics.h"
+#include "worker/events/tally.h"
 
 /* A number that is larger was written by another program, and counts as 0. */
 #define LOCK_COUNT_MAX INT64_C(1000000000000000)
@@ -26,7 +26,7 @@ struct lock_histogram {
 
 struct lock_counts_row {
     const char *class_name, *prefix;
-    long long events[LOCK_EVENTS];
+    long long events[TALLY_LOCK_COUNTS];
     struct lock_histogram wait, hold;
 };
 

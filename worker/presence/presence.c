@@ -16,7 +16,6 @@ struct presence {
     struct heartbeat_queue *queues;
     size_t queue_count;
     struct heartbeat_run *runs;
-    struct buffer class_name;
     bool leaving;
 };
 
@@ -61,26 +60,51 @@ static void queues_fill(struct presence *presence)
     }
 }
 
-static unsigned lock_counts_take(void *context, struct wall_time at, struct buffer *arguments)
+/* --- what was counted ------------------------------------------------------------------------------------------- */
+
+static void steps_append(struct buffer *text, const char *name, const struct histogram *histogram)
+{
+    uint64_t counts[HISTOGRAM_COARSE_STEPS] = {0};
+    if (histogram == NULL || histogram->count == 0)
+        return;
+    histogram_fold(histogram, counts);
+    for (unsigned i = 0; i < HISTOGRAM_COARSE_STEPS; i++)
+        if (counts[i] > 0)
+            buffer_format(text, "%s.%u %llu ", name, i, (unsigned long long)counts[i]);
+}
+
+static void locks_write(const struct tally_row *row, struct buffer *text)
+{
+    for (unsigned i = 0; i < TALLY_LOCK_COUNTS; i++)
+        if (row->counts[i] > 0)
+            buffer_format(text, "%s %llu ", tally_count_name((enum tally_count)i), (unsigned long long)row->counts[i]);
+    steps_append(text, "wait", row->times[TALLY_WAIT]);
+    steps_append(text, "hold", row->times[TALLY_HOLD]);
+}
+
+void presence_counts_take(struct tally *tally, struct heartbeat *heartbeat, struct wall_time at)
+{
+    struct tally_rows runs = tally_runs(tally), locks = tally_locks(tally);
+    struct buffer text = {0};
+    for (const struct tally_row *row = runs.rows; row < runs.rows + runs.count; row++)
+        if (row->is_counted)
+            heartbeat_count_runs(heartbeat, row->name, row->counts[TALLY_RUNS], row->counts[TALLY_FAILED],
+                                 row->times[TALLY_RUN]);
+    for (const struct tally_row *row = locks.rows; row < locks.rows + locks.count; row++) {
+        if (!row->is_counted)
+            continue;
+        buffer_clear(&text);
+        locks_write(row, &text);
+        heartbeat_count_locks(heartbeat, row->name, &text);
+    }
+    buffer_fini(&text);
+    tally_taken(tally, at);
+}
+
+static void counts_take(void *context, struct heartbeat *heartbeat, struct wall_time at)
 {
     const struct presence *presence = context;
-    return lock_metrics_take(presence->options.lock_metrics, at, arguments);
-}
-
-/* --- counting --------------------------------------------------------------------------------------------------- */
-
-/* A job that another library wrapped is known by its own class. */
-static const char *class_shown(struct presence *presence, const struct envelope *envelope)
-{
-    struct text_span wrapped = envelope_member_value(envelope, "wrapped");
-    buffer_clear(&presence->class_name);
-    bool is_text = wrapped.bytes != NULL && json_string_read(wrapped, &presence->class_name);
-    return is_text && presence->class_name.length > 0 ? buffer_text(&presence->class_name) : envelope->class_name;
-}
-
-void presence_count(struct presence *presence, const struct envelope *envelope, bool failed, int64_t ran_ns)
-{
-    heartbeat_count(presence->heartbeat, class_shown(presence, envelope), failed, ran_ns);
+    presence_counts_take(presence->options.tally, heartbeat, at);
 }
 
 void presence_tell(struct presence *presence)
@@ -104,8 +128,8 @@ struct presence *presence_create(const struct presence_options *options)
                                                               .identity = options->identity,
                                                               .timeout_ns = node->call_timeout_ns,
                                                               .look = facts_fill,
-                                                              .take = lock_counts_take,
-                                                              .others = LOCK_METRICS_OTHERS_NAME,
+                                                              .take = counts_take,
+                                                              .others = TALLY_LOCK_OTHERS,
                                                               .context = presence,
                                                           });
     presence->control = control_create(options->loop, &(struct control_options){
@@ -121,7 +145,6 @@ void presence_destroy(struct presence *presence)
 {
     control_destroy(presence->control);
     heartbeat_destroy(presence->heartbeat);
-    buffer_fini(&presence->class_name);
     free(presence->queues);
     free(presence->runs);
     free(presence);

@@ -7,7 +7,7 @@
 #include "queue/heartbeat.h"
 #include "queue/queue.h"
 #include "worker/config/config.h"
-#include "worker/presence/lock_metrics.h"
+#include "worker/events/tally.h"
 
 struct presence;
 
@@ -17,7 +17,7 @@ struct presence_options {
     struct queue *queue;
     const struct config *config;
     const char *identity;
-    struct lock_metrics *lock_metrics;
+    struct tally *tally; /* its heartbeats take what is counted */
     unsigned runner_count, run_max;
     /* Completes the facts: whether it is quiet, its classes, and its runs, of which at most run_max are written to
      * `runs`. */
@@ -30,8 +30,8 @@ struct presence *presence_create(const struct presence_options *options);
 /* Before the queue is destroyed; no handler runs any more. */
 void presence_destroy(struct presence *presence);
 
-/* The handler of this task ran; `failed`: the task failed by it. */
-void presence_count(struct presence *presence, const struct envelope *envelope, bool failed, int64_t ran_ns);
+/* Gives a heartbeat what it takes; for its `take`. */
+void presence_counts_take(struct tally *tally, struct heartbeat *heartbeat, struct wall_time at);
 /* Something changed that people wait to see. */
 void presence_tell(struct presence *presence);
 /* Writes the last counts and takes the process off the lists, until the deadline at most. */

@@ -7,7 +7,6 @@
 
 #include "base/memory.h"
 #include "queue/keys.h"
-#include "queue/class_names.h"
 #include "worker/nodes/node_client.h"
 #include "worker/dry_run/run/apart.h"
 #include "worker/presence/lock_counts.h"
@@ -51,7 +50,7 @@ static void days_ask(struct node_client *client)
 static void class_restore(const struct lock_counts *counts, const char *class_name, struct histogram *holds)
 {
     char name[ENVELOPE_CLASS_BYTES_MAX + 1];
-    class_name_clean(class_name, name);
+    *name_part_write(name, class_name, strnlen(class_name, ENVELOPE_CLASS_BYTES_MAX)) = '\0';
     *holds = (struct histogram){.count = 0};
     for (size_t i = 0; i < counts->row_count; i++) {
         const struct lock_counts_row *row = &counts->rows[i];
