@@ -379,6 +379,11 @@ static void server_check(struct redlock_nodes *nodes, struct server *server, boo
                    "%s: belongs to a lock group already (%s, generation %u). `holdfast nodes` shows it; if that group "
                    "is of no use to anybody, remove the key %s there first",
                    server->name, server->marker.group, (unsigned)server->marker.generation, MARKER_KEY);
+    else if (server->is_of_other_scheme)
+        nodes_tell(nodes,
+                   "%s: another version of Holdfast, with another scheme, made the group that its key %s names: update "
+                   "this program first",
+                   server->name, MARKER_KEY);
     else if (server->bad_marker)
         nodes_tell(nodes, "%s: what is under its key %s is no marker: remove it", server->name, MARKER_KEY);
     else if (!keep_keys)

@@ -3,6 +3,7 @@
 #include "redlock/marker.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { MEMBERS_SIZE = MARKER_MEMBERS_MAX * (MARKER_ID_DIGITS + 1) };
@@ -87,6 +88,13 @@ bool marker_parse(struct marker *marker, const char *text, size_t length)
     copy[length] = '\0';
     return take_apart(marker, copy) && is_sound(marker) && marker_write(marker, again) == length &&
            memcmp(again, text, length) == 0;
+}
+
+bool marker_is_of_other_scheme(const char *text)
+{
+    static const char group[] = " group=";
+    size_t digits = strspn(text, "0123456789");
+    return digits > 0 && strncmp(text + digits, group, strlen(group)) == 0 && strtoul(text, NULL, 10) != MARKER_SCHEME;
 }
 
 bool marker_same_membership(const struct marker *a, const struct marker *b)

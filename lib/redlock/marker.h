@@ -6,8 +6,8 @@
  *
  *     4 group=5f2a90c41b7d3e88 generation=3 max_ttl_ms=60000 members=0a1b2c3d,-,9f8e7d6c self=0a1b2c3d run=6d0f...
  *
- * The first digit is the scheme: the meaning of all that clients keep on the node. A client that does not know a scheme
- * finds no marker there and counts no vote, so it never misreads what others keep.
+ * The number at its beginning is the scheme: the meaning of all that clients keep on the node. A client with another
+ * one counts no vote there, so it never misreads what others keep.
  *
  * One line, always in exactly this form, because scripts compare it byte for byte: a vote counts only where the whole
  * text is what the client saw at its last inspection. `run` is the run of the server (inspect.lua) that went through
@@ -55,6 +55,9 @@ struct marker {
  * (3 to 15), no id twice, `self` one of them, a generation from 1, a max_ttl from 1 ms to a day, and digits in lower
  * case. */
 bool marker_parse(struct marker *marker, const char *text, size_t length) MUST_CHECK;
+/* Whether the text is the marker of another scheme, of which only this much is known: it begins with a number that is
+ * not ours, and names a group. */
+bool marker_is_of_other_scheme(const char *text);
 /* Writes the text of a sound marker; returns its length. */
 size_t marker_write(const struct marker *marker, char text[MARKER_TEXT_MAX]);
 

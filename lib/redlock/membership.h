@@ -39,7 +39,7 @@
 struct membership_node {
     const char *name;
     bool is_reached; /* what follows was just read */
-    bool has_marker, bad_marker;
+    bool has_marker, bad_marker, is_of_other_scheme;
     struct marker marker;
     char text[MARKER_TEXT_MAX]; /* of the marker, as it is; "" = none */
     char run_id[MARKER_RUN_DIGITS + 1];

@@ -312,6 +312,7 @@ static bool inspection_read(struct server *server, const struct redis_reply *rep
     server->inspection = inspection;
     server->has_marker = marker_parse(&server->marker, text, strlen(text));
     server->bad_marker = text[0] != '\0' && !server->has_marker;
+    server->is_of_other_scheme = marker_is_of_other_scheme(text);
     view->latency_us = instant_since(inspection.reading.asked, inspection.reading.answered) / NS_PER_US;
     view->clock_ahead_us = inspection.reading.node_us - (wall_now().us - view->latency_us / 2);
     return true;
@@ -320,7 +321,7 @@ static bool inspection_read(struct server *server, const struct redis_reply *rep
 static void server_inspect(struct server *server)
 {
     struct buffer request = {0};
-    server->is_reached = server->has_marker = server->bad_marker = server->is_due = false;
+    server->is_reached = server->has_marker = server->bad_marker = server->is_of_other_scheme = server->is_due = false;
     server->view =
         (struct redlock_node_view){.name = server->name, .rate_least_ppm = INT64_MIN, .rate_most_ppm = INT64_MAX};
     inspection_call_ask(&request, server->all->count > 1 ? NULL : "");
@@ -334,6 +335,7 @@ void server_member(const struct server *server, struct membership_node *node)
                                      .is_reached = server->is_reached && server->unwritable[0] == '\0',
                                      .has_marker = server->has_marker,
                                      .bad_marker = server->bad_marker,
+                                     .is_of_other_scheme = server->is_of_other_scheme,
                                      .marker = server->marker};
     memcpy(node->text, server->inspection.marker_text, sizeof node->text);
     memcpy(node->run_id, server->inspection.run_id, sizeof node->run_id);

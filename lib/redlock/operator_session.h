@@ -32,7 +32,7 @@ struct server {
     struct redlock_key_view key; /* of the last find */
     uint64_t seats;              /* a set: for which of them it has something */
     /* of the last inspection */
-    bool is_reached, has_marker, bad_marker;
+    bool is_reached, has_marker, bad_marker, is_of_other_scheme;
     struct marker marker;
     struct trust_inspection inspection;
     struct redlock_node_view view;

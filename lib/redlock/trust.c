@@ -108,11 +108,16 @@ static bool may_be_a_memory(const struct trust *trust, const struct trust_node *
     return false;
 }
 
+static enum trust_reason fault_of_marker(const struct trust_node *node)
+{
+    return marker_is_of_other_scheme(node->marker_text) ? TRUST_OTHER_SCHEME : TRUST_BAD_MARKER;
+}
+
 static enum trust_reason fault_of_membership(const struct trust *trust, unsigned index)
 {
     const struct trust_node *node = &trust->node[index];
     if (node->bad_marker)
-        return TRUST_BAD_MARKER;
+        return fault_of_marker(node);
     if (node->has_marker && node->marker.member_count != trust->nodes)
         return TRUST_NODE_COUNT;
     if (!trust->has_group)
@@ -146,7 +151,7 @@ static enum trust_reason fault_of(const struct trust *trust, unsigned index)
     else if (node->has_marker) /* of a group: locks of clients that know all its nodes may be on the others */
         fault = TRUST_NODE_COUNT;
     else if (node->bad_marker)
-        fault = TRUST_BAD_MARKER;
+        fault = fault_of_marker(node);
     return fault == TRUST_FINE && node->evicts ? TRUST_EVICTS : fault;
 }
 
@@ -612,10 +617,12 @@ static const struct {
         {"unrecorded", "Another server has this address, and it is empty. A majority of the other lock nodes must "
                        "record that before it is a member again. The workers do that: bring back the nodes that do not "
                        "vote (of three nodes both others are needed)."},
-    [TRUST_BAD_MARKER] = {"bad_marker",
-                          "What is under the key hf:lock:group is no marker that this version can read. If a newer "
-                          "Holdfast wrote it, leave it alone and use that version here; if another program did, give "
-                          "the lock node a server of its own: docs/lock-nodes.md."},
+    [TRUST_BAD_MARKER] =
+        {"bad_marker", "What is under the key hf:lock:group is no marker. If another program wrote it, give the lock "
+                       "node a server of its own: docs/lock-nodes.md."},
+    [TRUST_OTHER_SCHEME] =
+        {"other_scheme", "Another version of Holdfast made the lock group, with another scheme. If that is the newer "
+                         "one, update this program first; else see docs/operations.md, Upgrades."},
     [TRUST_OTHER_GROUP] = {"other_group", "The server belongs to another lock group: correct the list of lock nodes."},
     [TRUST_OTHER_GENERATION] = {"other_generation",
                                 "A lock node is being replaced, and the change has not reached this node or the others "

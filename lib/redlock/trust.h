@@ -174,6 +174,7 @@ enum trust_reason {
     TRUST_NO_MARKER,  /* and never seen with one */
     TRUST_UNRECORDED, /* another server than before, and empty: its peers must record it first */
     TRUST_BAD_MARKER, /* something else is under the marker's key */
+    TRUST_OTHER_SCHEME,
     TRUST_OTHER_GROUP,
     TRUST_OTHER_GENERATION, /* a change of membership has not reached it, or not the others */
     TRUST_NOT_A_MEMBER,     /* it was replaced */

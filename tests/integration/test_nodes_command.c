@@ -134,12 +134,15 @@ TEST(what_is_no_marker_is_told)
     assert_refused(1, "lock1: what is under its key hf:lock:group is no marker: remove it");
     ask(0, "DEL " MARKER_KEY);
     group_begin();
-    ask(0, "SET " MARKER_KEY " \"1 group=x\"");
+    ask(0, "SET " MARKER_KEY " x");
     assert_int_equal(nodes("%s", ""), 1);
     assert_contains(result.out, "lock1 is excluded (bad_marker): ");
     nodes("heal --wait");
     assert_int_equal(result.exit_code, 1);
-    assert_contains(result.error, "lock1: What is under the key hf:lock:group is no marker that this version can read");
+    assert_contains(result.error, "lock1: What is under the key hf:lock:group is no marker.");
+    ask(0, "SET " MARKER_KEY " \"9 group=x\"");
+    assert_int_equal(nodes("%s", ""), 1);
+    assert_contains(result.out, "lock1 is excluded (other_scheme): ");
 }
 
 TEST(numbers_of_nodes_and_ttls_have_bounds)

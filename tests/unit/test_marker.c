@@ -56,9 +56,14 @@ TEST(test_another_scheme_is_no_marker_of_ours)
     for (char scheme = '0'; scheme <= '9'; scheme++) {
         char text[] = GOOD;
         text[0] = scheme;
+        assert_int_equal(marker_is_of_other_scheme(text), scheme != '0' + MARKER_SCHEME);
         if (scheme != '0' + MARKER_SCHEME)
             refuse(text, sizeof GOOD - 1);
     }
+    assert_true(marker_is_of_other_scheme("12 group=of what is to come"));
+    assert_false(marker_is_of_other_scheme("4 places=1"));
+    assert_false(marker_is_of_other_scheme(" group=5f2a90c41b7d3e88"));
+    assert_false(marker_is_of_other_scheme(""));
 }
 
 TEST(test_the_largest_fits_and_comes_back)

@@ -107,6 +107,9 @@ TEST(other_things_under_the_key)
     snprintf(world.servers[2].text, MARKER_TEXT_MAX, "?");
     look_at_all();
     expect(2, TRUST_EXCLUDED, TRUST_BAD_MARKER);
+    snprintf(world.servers[2].text, MARKER_TEXT_MAX, "%u group=0 of another meaning", MARKER_SCHEME + 1U);
+    look(2);
+    expect(2, TRUST_EXCLUDED, TRUST_OTHER_SCHEME);
     empty(2);
     expect(2, TRUST_EXCLUDED, TRUST_NO_MARKER);
     tick_after(10 * QUARANTINE_NS);

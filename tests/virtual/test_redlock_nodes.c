@@ -349,15 +349,19 @@ TEST(what_is_no_marker_is_told)
     ask(0, "LPUSH " MARKER_KEY " x");
     expect(init((struct redlock_group_terms){.max_ttl_ms = 1000}), REDLOCK_NODES_REFUSED,
            "lock1: what is under its key hf:lock:group is no marker: remove it");
+    ask(0, "SET " MARKER_KEY " \"9 group=x\"");
+    expect(init((struct redlock_group_terms){.max_ttl_ms = 1000}), REDLOCK_NODES_REFUSED,
+           "lock1: another version of Holdfast, with another scheme, made the group that its key hf:lock:group names");
     ask(0, "DEL " MARKER_KEY);
     group_begin();
-    ask(0, "SET " MARKER_KEY " \"1 group=x\"");
-    expect(look(), REDLOCK_NODES_DONE,
-           "lock1: What is under the key hf:lock:group is no marker that this version can read");
+    ask(0, "SET " MARKER_KEY " x");
+    expect(heal(true), REDLOCK_NODES_REFUSED, "lock1: What is under the key hf:lock:group is no marker.");
     expect_node(0, "excluded", "bad_marker");
     assert_string_equal(redlock_nodes_view(nodes, 0)->group, "");
-    expect(heal(true), REDLOCK_NODES_REFUSED,
-           "lock1: What is under the key hf:lock:group is no marker that this version can read");
+    ask(0, "SET " MARKER_KEY " \"9 group=x\"");
+    expect(look(), REDLOCK_NODES_DONE, "lock1: Another version of Holdfast made the lock group, with another scheme.");
+    expect_node(0, "excluded", "other_scheme");
+    expect(heal(true), REDLOCK_NODES_REFUSED, "update this program first");
 }
 
 TEST(numbers_of_nodes_and_ttls_have_bounds)
