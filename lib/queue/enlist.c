@@ -97,8 +97,10 @@ static void enlist_send(struct queue *queue)
     for (unsigned i = 0; i < queue->options.name_count; i++)
         buffer_format(&names, "%s%s", i > 0 ? "\n" : "", queue->names[i]);
     buffer_clear(out);
-    redis_request_script(out, &queue_script_enlist, 2, 8);
-    redis_request_texts(out, queue->keys.processes, queue->keys.process, queue->identity);
+    redis_request_script(out, &queue_script_enlist, 2 + QUEUE_SCHEMES - 1, 8);
+    redis_request_texts(out, queue->keys.processes, queue->keys.process);
+    queue_keys_request_others(&queue->keys, out);
+    redis_request_text(out, queue->identity);
     queue_request_lease(queue, out);
     redis_request_bytes(out, names.bytes, names.length);
     redis_request_text(out, queue->keys.process_prefix);
@@ -133,11 +135,31 @@ void queue_enlist_anew(struct queue *queue)
     queue_enlist(queue);
 }
 
+/* The processes of another scheme are at the node. */
+static void scheme_differs(struct queue *queue, long long scheme)
+{
+    if (queue->announcement.other_scheme != scheme)
+        log_event(
+            LOG_ERROR, "other_scheme",
+            "theirs=%lld ours=%d advice=\"workers of another version are at the queue node; if it is the newer one, "
+            "update this worker first, else it begins when they have ended\"",
+            scheme, QUEUE_SCHEME_NUMBER);
+    queue->announcement.other_scheme = scheme;
+    queue->must_enlist = true;
+    if (!queue->leaving)
+        loop_timer_set(queue->loop, &queue->announcement.look, loop_after(queue->loop, LOOK_NS));
+}
+
 static void enlisted(struct retried_call *retried_call, const struct redis_reply *reply)
 {
     struct queue *queue = list_owner(retried_call, struct queue, presence);
     bool was_listed = queue->is_listed;
     queue->presenting = false;
+    if (reply->kind == REDIS_INTEGER) {
+        scheme_differs(queue, reply->integer);
+        return;
+    }
+    queue->announcement.other_scheme = 0;
     if (redis_reply_is_text(reply, "lost") && !queue->must_enlist) {
         queue_enlist_anew(queue);
         return;
@@ -163,7 +185,11 @@ static void announce_again(struct queue *queue)
 
 static void look_fire(struct loop_timer *timer)
 {
-    announce_again(list_owner(timer, struct queue, announcement.look));
+    struct queue *queue = list_owner(timer, struct queue, announcement.look);
+    if (queue->announcement.other_scheme == 0)
+        announce_again(queue);
+    else if (!queue->presenting)
+        enlist_send(queue);
 }
 
 void queue_announce(struct queue *queue, const char *terms)

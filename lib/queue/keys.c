@@ -101,6 +101,17 @@ void queue_keys_fini(struct queue_keys *keys)
         free(*member_of(keys, i));
 }
 
+void queue_keys_request_others(const struct queue_keys *keys, struct buffer *out)
+{
+    struct buffer name = {0};
+    for (unsigned scheme = 1; scheme <= QUEUE_SCHEMES; scheme++, buffer_clear(&name)) {
+        buffer_format(&name, "%shf:%u:processes", keys->space, scheme);
+        if (scheme != QUEUE_SCHEME_NUMBER)
+            redis_request_bytes(out, name.bytes, name.length);
+    }
+    buffer_fini(&name);
+}
+
 void queue_keys_request(const char *prefix, const char *name, struct buffer *out)
 {
     redis_request_joined(out, prefix, name);

@@ -1,7 +1,8 @@
 /* The names of all keys on the queue node; docs/data-model.md says what they contain.
  *
- * Every name begins with `space`, which is empty except in dry runs and tests. Our own keys contain a scheme number:
- * a change that an older worker would misread gets a new number. */
+ * Every name begins with `space`, which is empty except in dry runs and tests. Our own keys contain the number of the
+ * scheme, which is their meaning: a change that another version would misread gets a new number. A process is not
+ * listed while one of another scheme is (enlist.lua), so in each scheme `processes` is a sorted set of them. */
 #ifndef QUEUE_KEYS_H
 #define QUEUE_KEYS_H
 
@@ -11,6 +12,7 @@
 #include "base/clock.h"
 
 #define QUEUE_SCHEME "hf:2:"
+enum { QUEUE_SCHEME_NUMBER = 2, QUEUE_SCHEMES = 9 }; /* which may be met */
 
 /* Of the claim id before the task in a slot. */
 enum { CLAIM_ID_BYTES = 16 };
@@ -61,6 +63,8 @@ void queue_keys_fini(struct queue_keys *keys);
 /* Appends the key of a queue's list, or of its bell, as one argument of a request. */
 void queue_keys_request_queue(const struct queue_keys *keys, const char *queue, struct buffer *out);
 void queue_keys_request_bell(const struct queue_keys *keys, const char *queue, struct buffer *out);
+/* Appends the key of the processes of each other scheme. */
+void queue_keys_request_others(const struct queue_keys *keys, struct buffer *out);
 /* Appends the key `prefix` + `name` as one argument of a request. */
 void queue_keys_request(const char *prefix, const char *name, struct buffer *out);
 

@@ -81,6 +81,7 @@ struct queue_announcement {
     bool is_due;                   /* once more after the outstanding call */
     struct instant cautious_until; /* others may have been forgotten, and announce themselves until then */
     struct loop_timer look;        /* while something waits */
+    long long other_scheme;        /* of processes that keep this one from being listed; 0 = none */
 };
 
 struct queue {

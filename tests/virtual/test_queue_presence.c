@@ -2,6 +2,8 @@
  * serves queues as often as their weights say. */
 #include "tests/support/queue_fixture.h"
 
+#include "tests/support/log_capture.h"
+
 TEST(test_a_worker_starts_on_a_node_without_memory)
 {
     push("a", "one");
@@ -41,6 +43,26 @@ TEST(test_an_idle_process_that_was_struck_off_lists_itself_again)
     assert_false(is_listed(NULL));
     assert_true(loop_until(loop, is_listed, NULL, TEST_PATIENCE_NS));
     assert_reply(server, probe.identity, "ZRANGE hf:2:processes 0 -1");
+}
+
+/* It says so once, claims nothing, and begins by itself. */
+TEST(a_process_is_not_listed_beside_those_of_another_scheme)
+{
+    size_t length;
+    free(redis_server_command(server, "ZADD hf:3:processes 1 newer"));
+    push("a", "one");
+    log_capture_begin();
+    start("a");
+    queue_probe_settle(&probe, 0, true);
+    loop_for(loop, 5 * NS_PER_S);
+    assert_reply(server, "0", "ZCARD hf:2:processes");
+    assert_reply(server, "one", "LRANGE queue:a 0 -1");
+    free(redis_server_command(server, "ZREM hf:3:processes newer"));
+    assert_int_equal(queue_probe_wait(&probe, 0), QUEUE_CLAIMED);
+    const char *log = log_capture_end(&length), *at = strstr(log, " other_scheme theirs=3 ours=2 ");
+    assert_non_null(at);
+    assert_null(strstr(at + 1, " other_scheme "));
+    assert_true(is_listed(NULL));
 }
 
 /* --- how many serve the same -------------------------------------------------------------------------------------- */

@@ -6,11 +6,15 @@
 -- process with those has left or was recovered: a lease that has ended proves nothing. All of this is one step, so of
 -- two processes that begin together one is the first.
 --
--- KEYS: processes, the process. ARGV: identity, lease in seconds, the names of its queues, one a line, the prefix of
---       the key of a process; its terms ('' = not known yet); 'first' if it has announced none before, 'more' if it may
---       serve more than before, or 'same'; which items it has served so far, one a line; and '1' if it takes itself for
---       listed, else '0'.
--- Returns 'lost' if it does and is not; else '1' if the node has forgotten that the process announced terms, else '0';
+-- No process is listed beside those of another scheme: neither would understand the keys of the other. Their lists lose
+-- whoever has left or was recovered, so what is on them is alive, or has tasks that only its own scheme can bring back.
+--
+-- KEYS: processes, the process, the processes of other schemes. ARGV: identity, lease in seconds, the names of its
+--       queues, one a line, the prefix of the key of a process; its terms ('' = not known yet); 'first' if it has
+--       announced none before, 'more' if it may serve more than before, or 'same'; which items it has served so far,
+--       one a line; and '1' if it takes itself for listed, else '0'.
+-- Returns the number of another scheme that has processes; 'lost' if it takes itself for listed and is not; else '1' if
+-- the node has forgotten that the process announced terms, else '0';
 -- the items for which it waits, one a line; how many processes are listed; then for processes whose terms differ:
 -- identity, terms, what each waits for. Of those with the same terms it is one, and those that merely differ are few.
 --
@@ -20,6 +24,12 @@
 -- Removes before it adds, so that workers can start, and make room, on a node that is out of memory.
 local TOLD_MAX = 8
 local terms, served = ARGV[5], '\n' .. ARGV[7] .. '\n'
+for i = 3, ARGV[8] == '0' and #KEYS or 0 do
+    local count = redis.pcall('ZCARD', KEYS[i])
+    if type(count) == 'number' and count > 0 then
+        return tonumber(string.match(KEYS[i], 'hf:(%d+):processes$'))
+    end
+end
 if ARGV[8] == '0' then
     redis.call('HDEL', KEYS[2], 'gone', 'culprit') -- may be refused, and the process stays listed
     redis.call('ZREM', KEYS[1], ARGV[1])
