@@ -97,6 +97,12 @@ static void processes_forget(struct shadow *shadow)
     shadow->process_count = 0;
 }
 
+/* Scores of the schedule are of the node's clock, whatever this host's shows. */
+static int64_t node_now_us(const struct shadow *shadow)
+{
+    return shadow->options.node_us + instant_since(shadow->options.node_at, instant_now()) / NS_PER_US;
+}
+
 /* --- what a text is ----------------------------------------------------------------------------------------------- */
 
 static bool text_read(struct shadow *shadow, const char *payload, size_t length)
@@ -162,20 +168,23 @@ static void entry_tell(struct shadow *shadow, const struct shadow_entry *entry)
     struct error error = ERROR_NONE;
     if (!text_read(shadow, entry->payload, entry->length))
         return;
+    int64_t ahead_us = entry->at_us - node_now_us(shadow);
     const struct plugin_handler *handler = plugins_find(shadow->options.plugins, shadow->envelope.class_name);
     struct task_rules rules = task_rules_of(&shadow->envelope, shadow->options.live, handler);
     if (task_resources_resolve(&shadow->resources, &shadow->envelope, &rules, shadow->known, &error) !=
         TASK_RESOURCES_OK)
         shadow->resources.count = 0;
-    shadow->options.found(shadow->options.context,
-                          &(struct shadow_task){.task = {.payload = {entry->payload, entry->length},
-                                                         .class_name = shadow->envelope.class_name,
-                                                         .queue = entry->queue,
-                                                         .jid = shadow->envelope.jid,
-                                                         .at_us = entry->at_us > wall_now().us ? entry->at_us : 0,
-                                                         .digest = ""},
-                                                .resources = shadow->resources.names,
-                                                .resource_count = shadow->resources.count});
+    shadow->options.found(
+        shadow->options.context,
+        &(struct shadow_task){.task = {.payload = {entry->payload, entry->length},
+                                       .class_name = shadow->envelope.class_name,
+                                       .queue = entry->queue,
+                                       .jid = shadow->envelope.jid,
+                                       .at_us = ahead_us > 0 ? entry->at_us : 0,
+                                       .digest = ""},
+                              .due = instant_after(instant_now(), ahead_us > 0 ? ahead_us * NS_PER_US : 0),
+                              .resources = shadow->resources.names,
+                              .resource_count = shadow->resources.count});
 }
 
 /* --- asking ------------------------------------------------------------------------------------------------------- */
@@ -380,7 +389,7 @@ static size_t page_take(struct shadow *shadow, const struct redis_reply *reply)
 static void scheduled_take(struct shadow *shadow, const struct redis_reply *task, const struct redis_reply *score)
 {
     double score_us = strtod(score->bytes, NULL) * (double)US_PER_S; /* may be -inf */
-    int64_t at_us = score_us > (double)wall_now().us ? (int64_t)score_us : 0;
+    int64_t at_us = score_us > (double)node_now_us(shadow) ? (int64_t)score_us : 0;
     struct shadow_entry *entry = entry_take(shadow, NULL, task->bytes, task->length, at_us);
     bool is_parked = shadow->envelope.parked_at.us > 0;
     if (is_parked)
@@ -501,7 +510,7 @@ struct shadow_counts shadow_counts(const struct shadow *shadow)
 void shadow_begin(struct shadow *shadow)
 {
     shadow->told_until = instant_now();
-    shadow->schedule_until_us = wall_now().us + shadow->options.plan->for_ns / NS_PER_US;
+    shadow->schedule_until_us = node_now_us(shadow) + shadow->options.plan->for_ns / NS_PER_US;
     loop_timer_set(shadow->options.loop, &shadow->look, instant_now());
     loop_timer_set(shadow->options.loop, &shadow->tell, instant_now());
 }

@@ -31,6 +31,7 @@ enum { SHADOW_QUEUE_MAX = 100000, SHADOW_SEEN_MAX = 4000000 };
 
 struct shadow_task {
     struct built_task task;       /* as it is there; `at_us` is set when it is scheduled */
+    struct instant due;           /* when it comes: now, or as it is scheduled */
     const char *const *resources; /* what it locks, as the workers will find it */
     unsigned resource_count;
 };
@@ -40,6 +41,8 @@ struct shadow_options {
     const struct config *live;     /* its queue node and its queues; must live as long, as all of this */
     const struct plugins *plugins; /* that serve its classes */
     const struct dry_run_plan *plan;
+    int64_t node_us;        /* the time of the queue node's clock */
+    struct instant node_at; /* then */
     void (*found)(void *context, const struct shadow_task *task);
     void (*copied)(void *context); /* all that was there has been read; what is found from now on came meanwhile */
     void *context;

@@ -88,10 +88,7 @@ static void feed(struct trial *trial, const struct built_task *task)
 static void task_found(void *context, const struct shadow_task *found)
 {
     struct trial *trial = context;
-    struct instant due = instant_now();
-    if (found->task.at_us > 0)
-        due = instant_after(due, (found->task.at_us - wall_now().us) * NS_PER_US);
-    stats_pushed(trial->stats, found->task.jid, found->resources, found->resource_count, due);
+    stats_pushed(trial->stats, found->task.jid, found->resources, found->resource_count, found->due);
     feed(trial, &found->task);
     trial->pushed++;
 }
@@ -113,6 +110,8 @@ static void fleet_begin(struct trial *trial)
                                                            .live = trial->run->live,
                                                            .plugins = trial->run->plugins,
                                                            .plan = plan,
+                                                           .node_us = trial->began_us,
+                                                           .node_at = trial->begins,
                                                            .found = task_found,
                                                            .copied = fleet_copied,
                                                            .context = trial});
@@ -491,14 +490,13 @@ static void starting_look(struct trial *trial, bool is_late)
 /* As long as the others take. */
 static void waiting_look(struct trial *trial)
 {
-    struct instant begins;
     unsigned missing = trial->plan->hosts - name_space_hosts(trial->space);
-    trial->began_us = name_space_begins(trial->space, &begins);
+    trial->began_us = name_space_begins(trial->space, &trial->begins);
     if (trial->began_us == 0) {
         if (missing != trial->missing_told && missing > 0)
             trial_say(trial, "waiting for %u more host%s of this name", missing, human_plural(missing));
         trial->missing_told = missing;
-    } else if (instant_reached(loop_now(trial->loop), begins)) {
+    } else if (instant_reached(loop_now(trial->loop), trial->begins)) {
         loading_enter(trial);
     }
 }

@@ -51,7 +51,8 @@ struct trial {
     struct instant phase_until; /* then it is over whatever was waited for */
     struct instant load_from, measured_from, load_until;
     struct wall_time began;
-    int64_t began_us; /* by the queue node's clock, which all hosts of a run share */
+    int64_t began_us;      /* by the queue node's clock, which all hosts of a run share */
+    struct instant begins; /* the same by this host's */
     bool was_interrupted, is_drained, measures;
     struct error trouble; /* why it came to nothing, or to an early end */
     struct stats *stats;
