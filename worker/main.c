@@ -12,13 +12,13 @@
 
 #ifdef HOLDFAST_FAULTS
 /* The fault points of the program (base/fault.h) are named by its scripts and by the commands that it sends. */
-static const char *const commands[] = {"lpush",   "sadd",      "hdel",       "lmove",         "blmove",
-                                       "brpop",   "client",    "set",        "unlink",        "del",
-                                       "info",    "ping",      "role",       "time",          "get",
-                                       "hget",    "hgetall",   "hlen",       "hmget",         "hscan",
-                                       "lindex",  "llen",      "lrange",     "sentinel",      "sismember",
-                                       "sscan",   "zcard",     "zrange",     "zrangebyscore", "zrevrangebyscore",
-                                       "publish", "subscribe", "unsubscribe"};
+static const char *const commands[] = {"lpush",   "sadd",      "hdel",        "lmove",         "blmove",
+                                       "brpop",   "client",    "set",         "unlink",        "del",
+                                       "info",    "ping",      "role",        "time",          "get",
+                                       "hget",    "hgetall",   "hlen",        "hmget",         "hscan",
+                                       "lindex",  "llen",      "lrange",      "sentinel",      "sismember",
+                                       "sscan",   "zcard",     "zrange",      "zrangebyscore", "zrevrangebyscore",
+                                       "publish", "subscribe", "unsubscribe", "exists"};
 
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 
