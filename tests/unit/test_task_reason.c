@@ -150,7 +150,7 @@ TEST(a_second_task_of_a_jid_names_the_first)
         TASK_TWIN,
         "Another task with its jid runs in host:1:a since 2026-11-21T18:04:54Z (12 s ago); this one is number "
         "3 of 7 in the queue mail.",
-        "It runs too, when its turn comes. If it was pushed twice by mistake: `holdfast tasks delete j1 --state "
+        "It runs too, when a worker takes it. If it was pushed twice by mistake: `holdfast tasks delete j1 --state "
         "queue --queue mail`.");
     facts.state = TASK_IN_RETRY;
     facts.at = AT(30);

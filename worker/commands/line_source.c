@@ -44,7 +44,7 @@ struct line_source {
     sem_t empty; /* chunks that the thread may fill */
     struct chunk *chunks;
     /* the loop's: */
-    unsigned reading; /* the chunk whose turn it is */
+    unsigned reading; /* the chunk that comes next */
     size_t taken;     /* of its bytes */
     struct buffer carry;
     bool carry_is_out; /* it was given out as a line and is dropped by the next call */
@@ -75,8 +75,8 @@ static void *input_read(void *context)
 {
     struct line_source *source = context;
     pthread_setname_np(pthread_self(), "hf-input");
-    for (unsigned turn = 0;; turn = (turn + 1) % CHUNKS) {
-        struct chunk *chunk = &source->chunks[turn];
+    for (unsigned next = 0;; next = (next + 1) % CHUNKS) {
+        struct chunk *chunk = &source->chunks[next];
         while (sem_wait(&source->empty) != 0)
             ;
         if (atomic_load(&source->ends) || !input_wait(source))

@@ -423,7 +423,7 @@ static const struct site_command *command_named(const struct site_command *table
     return NULL;
 }
 
-/* A change that runs, or a search that runs or waits for its turn. Searches may walk through much of the queue node, so
+/* A change that runs, or a search that runs or waits for others. Searches may walk through much of the queue node, so
  * one runs at a time, however many readers there are. A reader joins an equal search that still waits; one that runs
  * may have missed what happened since. */
 struct job {

@@ -603,11 +603,11 @@ static void twin_advise(const struct wording *words)
     if (facts->twin == NULL)
         buffer_append_text(words->out, "Nothing: it runs when that run has ended, or its lock has expired.");
     else
-        buffer_format(words->out,
-                      "It runs too, when its turn comes. If it was pushed twice by mistake: `holdfast tasks delete %s "
-                      "--state %s%s%s`.",
-                      words->jid, task_state_name(facts->state), is_queued ? " --queue " : "",
-                      is_queued ? words->queue : "");
+        buffer_format(
+            words->out,
+            "It runs too, when a worker takes it. If it was pushed twice by mistake: `holdfast tasks delete %s "
+            "--state %s%s%s`.",
+            words->jid, task_state_name(facts->state), is_queued ? " --queue " : "", is_queued ? words->queue : "");
 }
 
 static void advice_write(const struct wording *words, enum task_reason_code code)
