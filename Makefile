@@ -6,8 +6,9 @@
 #
 #   lib/LAYER/*.c, lib/LAYER/scripts/*.lua     -> lib/libLAYER.a       one archive a layer; scripts may include
 #                                                                      lib/LAYER/scripts/include/*.lua
-#   worker/*.c, worker/*/*.c, worker/*/*/*.c    -> lib/libworker.a, and with main.c holdfast; without EXTRAS lib/libcore.a,
-#                                                                      and core/holdfast
+#   worker/*.c, worker/*/*.c, worker/*/*/*.c    -> lib/libworker.a     and with main.c holdfast; without EXTRAS
+#                                                                      lib/libcore.a and core/holdfast
+#   worker/dry_run/main.c                      -> holdfast-dry-run
 #   jobs/*.c, tests/plugins/*.c (and */*.c)    -> jobs/*.so, tests/plugins/*.so (and */*.so)
 #   jobs/fence/*.c                             -> lib/libfence.a       for jobs, installed as libholdfast-fence.a
 #   jobs/template/LANGUAGE/*                   -> lib/libworker.a      as texts for `holdfast plugin new`
@@ -77,7 +78,7 @@ EXTRAS      := worker/dry_run/% worker/history/% worker/print/page% worker/task/
     $(addprefix worker/commands/,$(patsubst %,command_%.c,dry_run plugin report run_handler serve top) \
         handler_run% pretended_lock% serve_% top_look% top_screen%)
 INSTEAD     := worker/commands/left_out.c worker/task/deflate_stored.c
-WORKER      := $(filter-out worker/main.c worker/dry_run/preload/% $(INSTEAD),$(wildcard worker/*.c worker/*/*.c worker/*/*/*.c))
+WORKER      := $(filter-out %/main.c worker/dry_run/preload/% $(INSTEAD),$(wildcard worker/*.c worker/*/*.c worker/*/*/*.c))
 CORE        := $(filter-out $(EXTRAS),$(WORKER)) $(INSTEAD)
 SUPPORT     := $(wildcard tests/support/*.c) $(filter-out tests/chaos/test_%,$(wildcard tests/chaos/*.c))
 SIMULATION  := $(wildcard tests/sim/server/*.c)
@@ -119,7 +120,8 @@ ARCHIVES    := $(foreach layer,$(LAYERS),$(call archive,$(layer)))
 # In link order: the linker resolves a layer only with those to its right.
 LINK_ORDER  := $(foreach layer,worker queue redlock redis base,$(call archive,$(layer)))
 FAULTY      := $(B)/faults/holdfast
-PROGRAM     := $(if $(wildcard worker/main.c),$(B)/holdfast)
+PROGRAM     := $(B)/holdfast
+DRY_RUN     := $(B)/holdfast-dry-run
 JOB_FILES   := $(JOBS:jobs/%.c=$(B)/jobs/%.so)
 # Examples; the other jobs are handlers for production. A worker loads only those that it names.
 EXAMPLES      := transfer render echo sleep
@@ -230,7 +232,7 @@ endif
 # Targets that build and then run something build on all cores, and run alone.
 PARALLEL := -j$(shell nproc)
 .PHONY: all core print-extras tests soak run demo-efficiency demo-correctness test check ci bench bench-check asan tsan fuzz asan-tree tsan-tree fuzz-tree sanitized tidy layers mutants docs format install uninstall deb clean help FORCE
-all: has-full $(PROGRAM) $(JOB_FILES) $(call archive,fence) $(PRELOAD_FILES) $(LIBREDLOCK) $(LIBHOLDFAST) ## build everything but the tests (the default)
+all: has-full $(PROGRAM) $(DRY_RUN) $(JOB_FILES) $(call archive,fence) $(PRELOAD_FILES) $(LIBREDLOCK) $(LIBHOLDFAST) ## build everything but the tests (the default)
 	$(if $(LEFT_OUT),@echo 'without $(filter sqlite3 libcurl,$(MISSING)): there is no $(LEFT_OUT:%=jobs/%)')
 
 core: has-core $(B)/core/holdfast $(LIBREDLOCK) $(LIBHOLDFAST) ## build the libraries, and a holdfast with what a fleet needs
@@ -419,7 +421,9 @@ library_versions = $(foreach package,libuv hiredis libconfig jansson libcrypto,$
 $(B)/generated/worker/build_facts.c: FORCE
 	@$(call remember,const char build_facts[] = "build      commit $(commit)$(comma) $(notdir $(firstword $(CC))) $(shell $(CC) -dumpfullversion -dumpversion)$(if $(SANITIZE),$(comma) $(SANITIZE))\nlibraries  $(strip $(library_versions))\n";)
 PROGRAM_OBJECTS := $(call object,worker/main.c) $(B)/obj/generated/worker/build_facts.o
-$(B)/holdfast: $(PROGRAM_OBJECTS) $(LINK_ORDER)
+$(PROGRAM): $(PROGRAM_OBJECTS) $(LINK_ORDER)
+$(DRY_RUN): $(call object,worker/dry_run/main.c) $(LINK_ORDER)
+$(PROGRAM) $(DRY_RUN):
 	$(call say,LINK,$@)
 	$(Q)$(LINK_PROGRAM) -o $@ $^ $(PROGRAM_LIBS)
 $(B)/core/holdfast: $(PROGRAM_OBJECTS) $(patsubst %libworker.a,%libcore.a,$(LINK_ORDER))
@@ -577,11 +581,12 @@ INSTALL_DIR = $(DESTDIR)$(PREFIX)
 # Everybody may read what is installed, whatever the umask says, or said when the sources were cloned.
 install_tree = tar -c --mode=u=rwX,go=rX -C $(1) . | tar -x -p --no-same-owner -C $(INSTALL_DIR)/share/holdfast/$(2)
 install: all ## install below PREFIX (/usr/local); DESTDIR is put before it
-	install -d $(INSTALL_DIR)/bin $(INSTALL_DIR)/lib/pkgconfig $(INSTALL_DIR)/lib/holdfast/jobs \
+	install -d $(INSTALL_DIR)/bin $(INSTALL_DIR)/libexec $(INSTALL_DIR)/lib/pkgconfig $(INSTALL_DIR)/lib/holdfast/jobs \
 	    $(INSTALL_DIR)/lib/holdfast/handlers $(INSTALL_DIR)/lib/holdfast/examples $(INSTALL_DIR)/share/holdfast/examples \
 	    $(INSTALL_DIR)/lib/holdfast/programs $(INSTALL_DIR)/lib/holdfast/preload $(INSTALL_DIR)/include/holdfast $(INSTALL_DIR)/share/holdfast/fence \
 	    $(INSTALL_DIR)/share/holdfast/conf $(INSTALL_DIR)/share/holdfast/template
-	$(if $(PROGRAM),install -m 755 $(PROGRAM) $(INSTALL_DIR)/bin/)
+	install -m 755 $(PROGRAM) $(INSTALL_DIR)/bin/
+	install -m 755 $(DRY_RUN) $(INSTALL_DIR)/libexec/
 	umask 022; for name in redlock holdfast; do \
 	    install -m 644 $(B)/lib$$name.a $(INSTALL_DIR)/lib/ && \
 	    install -m 755 $(B)/lib$$name.so $(INSTALL_DIR)/lib/lib$$name.so.$(VERSION) && \
@@ -599,7 +604,7 @@ install: all ## install below PREFIX (/usr/local); DESTDIR is put before it
 	$(call install_tree,jobs/template,template)
 	install -d $(INSTALL_DIR)/share/doc/holdfast
 	install -m 644 LICENSE CHANGELOG.md README.md docs/licences.md $(INSTALL_DIR)/share/doc/holdfast/
-	$(if $(PROGRAM),scripts/install-manual $(PROGRAM) '$(VERSION)' '$(INSTALL_DIR)')
+	scripts/install-manual $(PROGRAM) '$(VERSION)' '$(INSTALL_DIR)'
 	$(if $(JOB_FILES),install -m 755 $(filter-out $(EXAMPLE_FILES),$(JOB_FILES)) $(INSTALL_DIR)/lib/holdfast/handlers/)
 	$(if $(EXAMPLE_FILES),install -m 755 $(EXAMPLE_FILES) $(INSTALL_DIR)/lib/holdfast/examples/)
 	install -m 644 $(EXAMPLES:%=jobs/%.c) jobs/kit.h $(INSTALL_DIR)/share/holdfast/examples/

@@ -176,8 +176,7 @@ static bool reader_is_gone(void)
     return poll(&output, 1, 0) == 1 && (output.revents & POLLERR) != 0;
 }
 
-/* What was printed counts only if it reached its file: a full disk is a failure. */
-static int output_close(int exit_code)
+int command_output_close(int exit_code)
 {
     if ((fflush(stdout) == 0 && ferror(stdout) == 0) || reader_is_gone())
         return exit_code;
@@ -205,5 +204,5 @@ static int program_run(int argc, char **argv, const char *built)
 
 int command_main(int argc, char **argv, const char *built)
 {
-    return output_close(program_run(argc, argv, built));
+    return command_output_close(program_run(argc, argv, built));
 }

@@ -67,6 +67,10 @@ extern const struct command command_work;
 /* The whole program but for main(). `built` is build_facts (worker/print/version.h). */
 int command_main(int argc, char **argv, const char *built);
 
+/* Flushes standard output. What was printed counts only if it reached its file: returns a failure if not, else
+ * `exit_code`. */
+int command_output_close(int exit_code);
+
 struct command_line {
     int exit_code;
     char **arguments;

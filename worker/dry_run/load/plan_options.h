@@ -12,4 +12,11 @@
 
 extern const struct option_row plan_options[];
 
+/* The whole command line. */
+struct dry_run_line {
+    struct dry_run_plan plan;
+    const char *path, *html, *save;
+    bool as_json, is_quiet;
+};
+
 #endif
