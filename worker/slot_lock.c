@@ -216,7 +216,7 @@ static void inheritance_failed(struct slot *slot)
 static void stale_grants_tell(struct slot *slot)
 {
     struct worker *worker = slot->worker;
-    late_releases_doubt(worker->pending, slot->waiting.names, slot->waiting.resource_count);
+    late_releases_doubt(worker->late_releases, slot->waiting.names, slot->waiting.resource_count);
     if (worker->stopping)
         queue_free(worker->queue,
                    &(struct waiting_end){.lists = slot->waiting.names, .list_count = slot->waiting.resource_count});
@@ -340,7 +340,7 @@ static void lock_let_go(struct slot *slot, int64_t stays_ns)
     else
         redlock_lock_release(lock);
     bool wakes = slot->left.kind == SLOT_LEFT_FREE || slot->left.gives_way;
-    late_releases_add(slot->worker->pending, lock, slot->waiting.names, wakes ? slot->waiting.resource_count : 0);
+    late_releases_add(slot->worker->late_releases, lock, slot->waiting.names, wakes ? slot->waiting.resource_count : 0);
 }
 
 /* A task that is in a waiting list, and does not ask for its lock again soon: it expired, or its class does not wait

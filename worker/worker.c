@@ -632,7 +632,7 @@ static bool worker_build(struct worker *worker, struct error *error)
     loop_timer_init(&worker->lease, lease_is_over);
     atomic_store(&worker->options.run_table->lease_end, 0); /* until the queue node has given one */
     queue_build(worker);
-    worker->pending = late_releases_create(worker->loop, worker->queue, &worker->terms);
+    worker->late_releases = late_releases_create(worker->loop, worker->queue, &worker->terms);
     worker->program_releases = program_releases_create(worker->loop, worker->locks, slot_lock_may_be_free, worker);
     if (!periodic_build(worker, error))
         return false;
@@ -681,7 +681,7 @@ static void worker_free(struct worker *worker)
     class_resources_free(worker->class_resources);
     for (unsigned i = 0; worker->slots != NULL && i < worker->slot_count; i++)
         slot_run_fini(&worker->slots[i]);
-    late_releases_destroy(worker->pending);
+    late_releases_destroy(worker->late_releases);
     program_releases_destroy(worker->program_releases);
     dead_set_watch_destroy(worker->dead_set_watch);
     if (worker->promoter != NULL)

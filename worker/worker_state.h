@@ -34,7 +34,7 @@ struct worker {
     struct contention *contention;
     struct program_releases *program_releases;
     struct ended_tasks *ended;
-    struct late_releases *pending;
+    struct late_releases *late_releases;
     struct queue *queue;
     struct promoter *promoter;
     struct dead_set_watch *dead_set_watch;

@@ -1,9 +1,9 @@
 /* The event loop: one thread, every socket, every deadline. Only this module uses libuv.
  *
  * A cycle of the loop: wait for an event; take the time once; fire the deadlines that are due; deliver socket events,
- * messages and signals; last, run the cycle-end hooks. In these, each connection writes all output of the cycle with one
- * system call (automatic pipelining). Deadlines come first in every cycle, because an expired lock must count as lost
- * before any reply is believed.
+ * messages and signals; last, run the cycle-end hooks. In these, each connection writes all output of the cycle with
+ * one system call (automatic pipelining). Deadlines come first in every cycle, because an expired lock must count as
+ * lost before any reply is believed.
  *
  * One heap holds all deadlines, and one timerfd on CLOCK_BOOTTIME serves them (libuv's timers stop in suspend). The
  * timerfd moves only for a deadline that is earlier than the one it is set for, so in the steady state deadlines cost

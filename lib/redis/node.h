@@ -1,8 +1,8 @@
 /* One connection to one Redis server, kept up in the background.
  *
  * Calls are pipelined: redis_node_call only appends to a buffer, and the loop writes each node's buffer once at the end
- * of its cycle. Every call has its own deadline and completes exactly once, at the latest then. A reply that comes later
- * is matched to its place in the queue and discarded; the connection stays up. A reply that has arrived when the
+ * of its cycle. Every call has its own deadline and completes exactly once, at the latest then. A reply that comes
+ * later is matched to its place in the queue and discarded; the connection stays up. A reply that has arrived when the
  * deadline is checked is not late, however long this process was stopped. Replies are matched by order, so anything
  * that breaks the order (an unsolicited reply, a reply outside the limits, garbage) closes the connection: all its
  * calls become REDIS_UNKNOWN, and the node reconnects after a jittered back-off, which grows until a connection has

@@ -1,10 +1,10 @@
 /* Asks the nodes about many locks at once: one script call a node.
  *
- * What gathers in a cycle of the loop leaves together at its end: one call instead of many saves a node about a third of
- * the time of a release. A batch goes to every node that one of its locks needs; there it also compares the keys of the
- * other locks, which is harmless. Grants of several keys, and calls about tokens, leave one lock a call.
- * A batch lives until every node has answered or timed out, and is then reused. batch_codec.c encodes the requests and
- * reads the answers. */
+ * What gathers in a cycle of the loop leaves together at its end: one call instead of many saves a node about a third
+ * of the time of a release. A batch goes to every node that one of its locks needs; there it also compares the keys of
+ * the other locks, which is harmless. Grants of several keys, and calls about tokens, leave one lock a call. A batch
+ * lives until every node has answered or timed out, and is then reused. batch_codec.c encodes the requests and reads
+ * the answers. */
 #include "redlock/batch.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "base/invariant.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "redlock/group.h"
+#include "redlock/group_private.h"
 
 static void batch_done(struct redis_call *call, const struct redis_result *result);
 
@@ -335,13 +335,13 @@ void batches_flush_grants(struct redlock_group *group)
 
 /* --- answers -------------------------------------------------------------------------------------------------- */
 
-/* A release that may not have been executed stays pending. If its connection broke, it leaves on the next one; if the
- * server refused it for a passing reason, it leaves again soon. */
+/* A release that may not have been executed is sent again later. If its connection broke, it leaves on the next one; if
+ * the server refused it for a passing reason, it leaves again soon. */
 static void release_owe(struct batch *batch, unsigned node, const struct redis_result *result)
 {
     bool refused = result->outcome == REDIS_ERROR && result->error != REDIS_ERROR_DOWN;
-    pending_release_add(&batch->group->nodes[node], &batch->request, batch->gone_by,
-                        refused ? PENDING_SOON : PENDING_AFTER_RECONNECT);
+    late_release_add(&batch->group->nodes[node], &batch->request, batch->gone_by,
+                     refused ? LATE_SOON : LATE_AFTER_RECONNECT);
 }
 
 /* The next releases announce themselves at once. */

@@ -2,7 +2,7 @@
 #ifndef REDLOCK_BATCH_H
 #define REDLOCK_BATCH_H
 
-#include "redlock/group.h"
+#include "redlock/group_private.h"
 
 enum { BATCH_KEYS_MAX = 128, BATCH_LOCKS_MAX = 64 };
 

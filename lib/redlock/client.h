@@ -6,7 +6,7 @@
 #include <semaphore.h>
 #include <sys/types.h>
 
-#include "redlock/group.h"
+#include "redlock/group_private.h"
 
 struct told_list {
     struct redlock_mutex *first, *last;

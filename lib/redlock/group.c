@@ -1,6 +1,6 @@
 /* The group: N nodes, their connections, and what all locks over them share.
  */
-#include "redlock/group.h"
+#include "redlock/group_private.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +27,7 @@ static void node_changed(void *context, struct redis_node *node, enum redis_node
     struct group_node *member = context;
     if (state == REDIS_NODE_UP) {
         inspection_ask(member);
-        pending_release_reconnected(member);
+        late_release_reconnected(member);
     } else {
         inspection_node_down(member);
     }
@@ -74,7 +74,7 @@ static void node_open(struct redlock_group *group, unsigned index, const struct 
                                   .index = index,
                                   .timeout_ns = redlock_node_timeout_ns(wanted),
                                   .grants_since_trim = (unsigned)random_between(0, TRIM_INTERVAL - 1)};
-    list_init(&member->pending);
+    list_init(&member->late);
     struct redis_node_options connected = redlock_node_options(wanted, options, name);
     connected.silence_limit_ns = GROUP_SILENCE_LIMIT_NS;
     connected.changed = node_changed;
@@ -126,7 +126,7 @@ struct redlock_group *redlock_group_create(struct loop *loop, const struct redlo
     list_init(&group->idle_swaps);
     list_init(&group->granting);
     loop_hook_init(&group->send, group_send);
-    loop_timer_init(&group->pending_timer, pending_release_fire);
+    loop_timer_init(&group->late_timer, late_release_fire);
     loop_timer_init(&group->pace_timer, pace_look);
     for (unsigned i = 0; i < group->node_count; i++)
         node_open(group, i, options);
@@ -142,11 +142,11 @@ void redlock_group_destroy(struct redlock_group *group)
     loop_hook_cancel(&group->send);
     loop_timer_clear(group->loop, &group->trust_timer);
     notifications_destroy(group->notifications);
-    loop_timer_clear(group->loop, &group->pending_timer);
+    loop_timer_clear(group->loop, &group->late_timer);
     loop_timer_clear(group->loop, &group->pace_timer);
     for (unsigned i = 0; i < group->node_count; i++) {
         redis_node_destroy(group->nodes[i].node);
-        pending_release_dispose(&group->nodes[i]);
+        late_release_dispose(&group->nodes[i]);
     }
     batches_dispose(group);
     lock_swaps_dispose(group);

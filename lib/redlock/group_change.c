@@ -127,8 +127,8 @@ static void members_update(struct healing *healing)
     nodes_tell(healing->nodes, "%s", step.reason);
 }
 
-/* A process that saw a server under its number gives it back, and holders give their locks back. So it gets its time for
- * that; and who has no time for all of it begins nothing. */
+/* A process that saw a server under its number gives it back, and holders give their locks back. So it gets its time
+ * for that; and who has no time for all of it begins nothing. */
 static bool others_may_know(struct healing *healing, unsigned index, const struct marker *group)
 {
     struct instant now = instant_now(), *since = &healing->blank_since[index];

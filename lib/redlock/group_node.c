@@ -10,7 +10,7 @@
  *
  * Patience. The group waits for a node during its timeout, or twice the time of its slowest recent answer, up to ten
  * times the timeout. So a node that hangs for a moment now and then, on a busy machine, keeps its vote. */
-#include "redlock/group.h"
+#include "redlock/group_private.h"
 
 #include <stdio.h>
 

@@ -5,7 +5,7 @@
 #ifndef REDLOCK_INSPECTION_H
 #define REDLOCK_INSPECTION_H
 
-#include "redlock/group.h"
+#include "redlock/group_private.h"
 
 void inspections_init(struct redlock_group *group);
 /* Asks the node, unless an inspection is under way. */

@@ -1,4 +1,4 @@
-/* A hash table of the keys that locks of this process want, each with a line of waiters.
+/* A hash table of the keys that locks of this process want, each with a list of waiters.
  *
  * A turn exists while it has an owner and borrows the bytes of its key from the owner, so handing it on borrows them
  * anew. The last owner frees it, which also resets its count. */
@@ -18,7 +18,7 @@ struct turn {
     uint64_t hash;
     struct local_key key;
     struct local_waiter *owner;
-    struct list line; /* of waiters */
+    struct list waiters;
     unsigned handed;
 };
 
@@ -90,7 +90,7 @@ static struct turn *turn_make(struct local_waiters *waiters, struct local_key ke
     else
         turn = memory_new(struct turn);
     *turn = (struct turn){.next = *bucket, .hash = hash, .key = key, .owner = owner};
-    list_init(&turn->line);
+    list_init(&turn->waiters);
     *bucket = turn;
     waiters->count++;
     return turn;
@@ -138,7 +138,7 @@ static bool waiter_go_on(struct local_waiters *waiters, struct local_waiter *wai
         waiter->turns[waiter->had] = turn != NULL ? turn : turn_make(waiters, key, hash, waiter);
         if (turn != NULL) {
             invariant(turn->owner != waiter);
-            list_append(&turn->line, &waiter->link);
+            list_append(&turn->waiters, &waiter->link);
             return false;
         }
         waiter->had++;
@@ -156,10 +156,10 @@ bool local_waiters_want(struct local_waiters *waiters, struct local_waiter *wait
     return waiter_go_on(waiters, waiter);
 }
 
-/* To the first in line, which may now have all its turns. */
+/* To the first waiter, which may now have all its turns. */
 static void turn_hand_on(struct local_waiters *waiters, struct turn *turn, struct list *completed)
 {
-    struct list *first = list_take_first(&turn->line);
+    struct list *first = list_take_first(&turn->waiters);
     if (first == NULL) {
         turn_drop(waiters, turn);
         return;
@@ -203,9 +203,9 @@ struct local_waiter *local_waiter_blocker(const struct local_waiter *waiter)
 
 struct local_waiter *local_waiter_behind(const struct local_waiter *waiter)
 {
-    const struct list *line = &waiter->turns[0]->line;
-    const struct list *at = waiter->had > 0 ? line : &waiter->link;
-    return at->next != line ? list_owner(at->next, struct local_waiter, link) : NULL;
+    const struct list *waiters = &waiter->turns[0]->waiters;
+    const struct list *at = waiter->had > 0 ? waiters : &waiter->link;
+    return at->next != waiters ? list_owner(at->next, struct local_waiter, link) : NULL;
 }
 
 unsigned local_waiter_handed(const struct local_waiter *waiter)

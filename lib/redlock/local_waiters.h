@@ -5,9 +5,9 @@
  *     local_waiter_init(&waiter, ready);
  *     if (local_waiters_want(waiters, &waiter, keys, count))
  *         ... it has the turn of all keys at once; else ready(&waiter) runs later
- *     local_waiters_leave(waiters, &waiter);   while it waits, or when done: each key passes to the next in line
+ *     local_waiters_leave(waiters, &waiter);   while it waits, or when done: each key passes to the next waiter
  *
- * A waiter wants 1 to 16 keys, sorted and different. It stands in the line of one key after another and keeps those
+ * A waiter wants 1 to 16 keys, sorted and different. It waits for one key after another and keeps those
  * that it has. Because all go through the keys in the same order, they never wait for each other in a circle. A call
  * takes time for its keys only, however many wait.
  *
@@ -38,7 +38,7 @@ struct local_waiter {
     const struct local_key *keys;
     unsigned count;   /* 0: neither waits nor has turns */
     unsigned had;     /* the first so many keys are its own */
-    struct list link; /* in the line of keys[had], or among those that are about to be ready */
+    struct list link; /* among the waiters of keys[had], or among those that are about to be ready */
     struct turn *turns[LOCAL_KEYS_MAX];
 };
 
@@ -61,7 +61,7 @@ void local_waiters_leave(struct local_waiters *waiters, struct local_waiter *wai
 struct local_waiter *local_waiters_owner(const struct local_waiters *waiters, struct local_key key);
 /* The waiter that has the turn for which this one waits; NULL = it waits for none. */
 struct local_waiter *local_waiter_blocker(const struct local_waiter *waiter);
-/* The one behind it, in the line that it is the first of, or in which it waits. It wants one key; NULL = none. */
+/* The one behind it, where it is the first, or waits. It wants one key; NULL = none. */
 struct local_waiter *local_waiter_behind(const struct local_waiter *waiter);
 /* How often in a row its turns were handed on, this time included; of several the most. 0 = it waited for none. */
 unsigned local_waiter_handed(const struct local_waiter *waiter);

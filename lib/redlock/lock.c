@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/random.h"
-#include "redlock/group.h"
+#include "redlock/group_private.h"
 #include "redlock/redlock_loop.h"
 #include "redlock/limits.h"
 
@@ -680,7 +680,7 @@ static bool request_take(struct redlock_lock *lock, const struct redlock_request
         lock->key_ends[i] = (uint16_t)lock->keys.length;
     }
     if (lock_seats_begin(lock, request))
-        lock_wait_init_line(lock);
+        lock_wait_init_seats(lock);
     lock->owner_length = request->owner != NULL ? strnlen(request->owner, REDLOCK_OWNER_BYTES_MAX) : 0;
     if (lock->owner_length > 0)
         memcpy(lock->owner, request->owner, lock->owner_length);

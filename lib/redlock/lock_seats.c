@@ -5,7 +5,7 @@
 
 #include "base/hash.h"
 #include "base/memory.h"
-#include "redlock/group.h"
+#include "redlock/group_private.h"
 #include "redlock/redlock_nodes.h"
 
 static void key_append(const struct redlock_lock *lock, unsigned seat, struct buffer *out)
@@ -38,9 +38,9 @@ bool lock_seats_begin(struct redlock_lock *lock, const struct redlock_request *r
     seats->limit = request->limit;
     seats->searches = request->seat == 0;
     seats->row = 0;
-    buffer_clear(&seats->line_text);
-    key_append(lock, 0, &seats->line_text);
-    seats->line_key = (struct local_key){seats->line_text.bytes, seats->line_text.length};
+    buffer_clear(&seats->waiting_text);
+    key_append(lock, 0, &seats->waiting_text);
+    seats->waiting_key = (struct local_key){seats->waiting_text.bytes, seats->waiting_text.length};
     lock_seat_set(lock, seats->searches ? 1 : request->seat);
     return is_new;
 }
@@ -63,17 +63,17 @@ struct local_waiter *lock_seat_owner(const struct redlock_lock *lock, unsigned s
     return local_waiters_owner(lock->group->local_waiters, (struct local_key){key->bytes, key->length});
 }
 
-struct local_waiter *lock_line_first(const struct redlock_lock *lock, unsigned index)
+struct local_waiter *lock_first_waiter(const struct redlock_lock *lock, unsigned index)
 {
     const struct redlock_group *group = lock->group;
     struct key_span key = lock_key(lock, index);
-    char resource[REDLOCK_RESOURCE_BYTES_MAX + 1], line[REDLOCK_PREFIX_BYTES_MAX + REDLOCK_SEAT_NAME_SIZE];
+    char resource[REDLOCK_RESOURCE_BYTES_MAX + 1], key_text[REDLOCK_PREFIX_BYTES_MAX + REDLOCK_SEAT_NAME_SIZE];
     size_t length = key.length - group->key_prefix_length;
     memcpy(resource, key.bytes + group->key_prefix_length, length);
     resource[length] = '\0';
-    memcpy(line, key.bytes, group->key_prefix_length);
-    redlock_seat_name(resource, 0, line + group->key_prefix_length);
-    return local_waiters_owner(group->local_waiters, (struct local_key){line, strlen(line)});
+    memcpy(key_text, key.bytes, group->key_prefix_length);
+    redlock_seat_name(resource, 0, key_text + group->key_prefix_length);
+    return local_waiters_owner(group->local_waiters, (struct local_key){key_text, strlen(key_text)});
 }
 
 struct key_span lock_seat_key(struct redlock_lock *lock, unsigned seat)
@@ -104,7 +104,7 @@ void lock_seats_dispose(struct redlock_lock *lock)
 {
     if (lock->seats == NULL)
         return;
-    buffer_fini(&lock->seats->line_text);
+    buffer_fini(&lock->seats->waiting_text);
     buffer_fini(&lock->seats->scratch);
     buffer_fini(&lock->seats->keys);
     free(lock->seats);

@@ -19,17 +19,18 @@
  *     asks after 20 ms, and then ever more slowly up to a second.
  *   - With too few nodes it does the same.
  *   - One that others may starve keeps its turn at the nodes, until it gives up or is released ("Who goes first" in
- *     group.h).
- *   - If a client of another kind holds it, nobody announces the release, so it asks by itself. And the line of this
+ *     group_private.h).
+ *   - If a client of another kind holds it, nobody announces the release, so it asks by itself. And the waiters of this
  *     process gives way to such clients now and then (other_clients.h): then a release is announced when their turn is
  *     over.
  *
- * A reader stands in no line: it asks the nodes beside other readers of its process, and waits as if it were alone.
+ * A reader waits behind nobody here: it asks the nodes beside other readers of its process, and waits as if it were
+ * alone.
  *
  * If several may hold the resource (seats.h), a refusal at one seat leads to the next at once, without the seats
  * that other locks of this process have or ask for; a pass has ended when none is left. A lock that waits listens for
  * the release of every seat, and keeps the turn of one, so that of the locks that wait in this process each asks for
- * a different one. If the process has all seats, the lock waits in a line of the resource, and gets the next seat
+ * a different one. If the process has all seats, the lock waits in a list of the resource, and gets the next seat
  * that a lock of the process leaves. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,7 +40,7 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "redlock/backoff.h"
-#include "redlock/group.h"
+#include "redlock/group_private.h"
 
 #define EXPIRY_SPREAD_NS (50 * NS_PER_MS)
 #define LONG_MAX_NS      (60 * NS_PER_S)
@@ -265,7 +266,7 @@ static struct instant split_until(struct redlock_lock *lock)
     return instant_after(now_of(lock), backoff_after_split_ns(lock->lease.splits, lock->group->attempt_ns, draw()));
 }
 
-/* Every attempt has a value of its own, so the wish has one that lasts. See scripts/intent.lua for the form. */
+/* Every attempt has a value of its own, so the waiter has one that lasts. See scripts/intent.lua for the form. */
 static void intent_draw(struct redlock_lock *lock, bool keeps_all)
 {
     enum { AGE_DIGITS = 14 };
@@ -372,9 +373,9 @@ static void seat_take(struct redlock_lock *lock, unsigned seat)
     invariant(has_turn);
 }
 
-static void seat_hand_on(struct redlock_lock *lock, struct local_waiter *line, unsigned seat, unsigned row);
+static void seat_hand_on(struct redlock_lock *lock, struct local_waiter *first, unsigned seat, unsigned row);
 
-/* The seat before may be the only one that somebody in line knows of. */
+/* The seat before may be the only one that some waiter knows of. */
 static void seat_change(struct redlock_lock *lock, unsigned seat)
 {
     struct local_waiters *waiters = lock->group->local_waiters;
@@ -382,7 +383,7 @@ static void seat_change(struct redlock_lock *lock, unsigned seat)
     lock->group->leaving = lock;
     local_waiters_leave(waiters, &lock->wait.claim);
     seat_take(lock, seat);
-    seat_hand_on(lock, local_waiters_owner(waiters, lock->seats->line_key), left, 0);
+    seat_hand_on(lock, local_waiters_owner(waiters, lock->seats->waiting_key), left, 0);
 }
 
 bool lock_wait_seeks(struct redlock_lock *lock, const struct lease_step *step)
@@ -736,26 +737,26 @@ static void has_turn(struct local_waiter *claim)
         listen_for_release(lock); /* and for a quicker process */
 }
 
-/* --- the line of a resource whose seats this process has --------------------------------------------------------- */
+/* --- waiters for a resource whose seats this process has --------------------------------------------------------- */
 
-/* The first in line that may have this seat: others may know of fewer. NULL = nobody. */
-static struct lock_seats *seat_heir(struct local_waiter *line, unsigned seat)
+/* The first waiter that may have this seat: others may know of fewer. NULL = nobody. */
+static struct lock_seats *seat_successor(struct local_waiter *first, unsigned seat)
 {
-    while (line != NULL && list_owner(line, struct lock_seats, line)->limit < seat)
-        line = local_waiter_behind(line);
-    return line != NULL ? list_owner(line, struct lock_seats, line) : NULL;
+    while (first != NULL && list_owner(first, struct lock_seats, waiter)->limit < seat)
+        first = local_waiter_behind(first);
+    return first != NULL ? list_owner(first, struct lock_seats, waiter) : NULL;
 }
 
-/* The seat that a lock leaves goes to the first in line, unless a lock of the process requested this very seat. */
-static void seat_hand_on(struct redlock_lock *lock, struct local_waiter *line, unsigned seat, unsigned row)
+/* The seat that a lock leaves goes to the first waiter, unless a lock of the process requested this very seat. */
+static void seat_hand_on(struct redlock_lock *lock, struct local_waiter *first, unsigned seat, unsigned row)
 {
-    struct lock_seats *nexts = seat_heir(line, seat);
+    struct lock_seats *nexts = seat_successor(first, seat);
     if (nexts == NULL || lock_seat_owner(nexts->lock, seat) != NULL)
         return;
     seat_take(nexts->lock, seat);
     pass_begin_here(nexts->lock);
     nexts->row = row + 1;
-    local_waiters_leave(lock->group->local_waiters, &nexts->line);
+    local_waiters_leave(lock->group->local_waiters, &nexts->waiter);
     lock->group->leaving = lock;
     has_turn(&nexts->lock->wait.claim);
 }
@@ -764,10 +765,10 @@ static void seat_left(struct redlock_lock *lock)
 {
     struct lock_seats *seats = lock->seats;
     struct local_waiters *waiters = lock->group->local_waiters;
-    local_waiters_leave(waiters, &seats->line);
+    local_waiters_leave(waiters, &seats->waiter);
     if (lock->lease.state == LEASE_HELD)
         seats_note_free(lock->group->seats_seen, seats->hash, seats->seat);
-    seat_hand_on(lock, local_waiters_owner(waiters, seats->line_key), seats->seat, seats->row);
+    seat_hand_on(lock, local_waiters_owner(waiters, seats->waiting_key), seats->seat, seats->row);
 }
 
 /* What a lock without a limit leaves is the first seat of each resource. A reader had no turn that it could leave. */
@@ -775,10 +776,10 @@ static void first_seats_left(struct redlock_lock *lock)
 {
     bool may_matter = lock->group->seats_seen != NULL && !lock->is_shared;
     for (unsigned i = 0; may_matter && i < lock->key_count; i++)
-        seat_hand_on(lock, lock_line_first(lock, i), 1, 0);
+        seat_hand_on(lock, lock_first_waiter(lock, i), 1, 0);
 }
 
-/* Asks at a seat that no other lock of this process has, or waits in line. */
+/* Asks at a seat that no other lock of this process has, or waits for one. */
 static void seats_wait_begin(struct redlock_lock *lock)
 {
     struct lock_wait *wait = &lock->wait;
@@ -792,7 +793,7 @@ static void seats_wait_begin(struct redlock_lock *lock)
     }
     wait->is_queued = true;
     wait->give_up_at = local_give_up_at(lock);
-    (void)local_waiters_want(lock->group->local_waiters, &lock->seats->line, &lock->seats->line_key, 1);
+    (void)local_waiters_want(lock->group->local_waiters, &lock->seats->waiter, &lock->seats->waiting_key, 1);
     timer_follow(lock);
 }
 
@@ -835,10 +836,10 @@ void lock_wait_init(struct redlock_lock *lock)
     loop_timer_init(&lock->wait.timer, timer_fired);
 }
 
-void lock_wait_init_line(struct redlock_lock *lock)
+void lock_wait_init_seats(struct redlock_lock *lock)
 {
     /* Who is first waits on: each seat that it knows has a lock of this process, which hands it on (seat_hand_on). */
-    local_waiter_init(&lock->seats->line, NULL);
+    local_waiter_init(&lock->seats->waiter, NULL);
 }
 
 void lock_wait_take_terms(struct redlock_lock *lock, const struct redlock_terms *terms)

@@ -184,8 +184,8 @@ static bool cannot_follow(const struct marker *newer, const struct marker *older
     return differing > newer->generation - older->generation;
 }
 
-/* The numbers about which others differ from the newest membership, where it cannot have come from theirs: bit = number.
- * Each of them may have had a quorum, which nodes that were emptied forgot. */
+/* The numbers about which others differ from the newest membership, where it cannot have come from theirs: bit =
+ * number. Each of them may have had a quorum, which nodes that were emptied forgot. */
 static unsigned contested_numbers(const struct plan *plan)
 {
     unsigned contested = 0;
@@ -266,8 +266,8 @@ static bool somebody_is_behind(struct plan *plan)
 
 /* --- the newcomer ------------------------------------------------------------------------------------------------ */
 
-/* Only a server without a marker gets one, so that no server ever has two numbers. A configured node may keep the marker
- * of a number that it no longer has. */
+/* Only a server without a marker gets one, so that no server ever has two numbers. A configured node may keep the
+ * marker of a number that it no longer has. */
 static bool newcomer_is_unfit(struct plan *plan)
 {
     const struct membership_node *newcomer = plan->given->newcomer;

@@ -8,8 +8,8 @@
  *   1. The number becomes vacant in the markers of the other members, of a quorum of N at least (generation + 1). From
  *      then on a client with the older generation finds less than a quorum of it. Then one longest ttl passes
  *      (lease_wait_ns): what was granted with the old server's vote has expired.
- *   2. The newcomer's marker is written, with a fresh id for the vacant number (generation + 1), then those of the rest.
- *      Any two quorums of N that matter now meet in the N - 1 that stay, even if one counts the newcomer.
+ *   2. The newcomer's marker is written, with a fresh id for the vacant number (generation + 1), then those of the
+ *      rest. Any two quorums of N that matter now meet in the N - 1 that stay, even if one counts the newcomer.
  *
  * The tests check these invariants over every interruption:
  *   - two disjoint quorums can never vote, be they of one generation or of two that follow each other;
@@ -20,9 +20,9 @@
  *
  * Changes that met. Two records of one number, or a record and a change of an operator, can leave no membership with a
  * quorum. Markers do not tell which of them had one before some nodes were emptied. So none is chosen: with a quorum of
- * members whose numbers nobody contests, all contested numbers become vacant, one generation for each. Any majority that
- * counted servers at k contested numbers has quorum - k of the other members, and meets the new majority there. Then the
- * numbers are given anew. A membership that a quorum knows now is finished instead.
+ * members whose numbers nobody contests, all contested numbers become vacant, one generation for each. Any majority
+ * that counted servers at k contested numbers has quorum - k of the other members, and meets the new majority there.
+ * Then the numbers are given anew. A membership that a quorum knows now is finished instead.
  *
  * A node that lost its marker, and whose number cannot be proven, gets a new id for its number, as clients record it
  * (trust.h): first in the markers of the others, then, once a quorum of them has it, in a marker of its own that names

@@ -252,13 +252,13 @@ static unsigned first_if_none(unsigned seat)
 static enum reentry owner_judge(const struct asking *asking, struct redlock_hold **hold_out)
 {
     const struct redlock_owner *owner = asking->mutex->owner;
-    const struct reentry_wish wish = {.names = asking->names,
-                                      .name_count = asking->name_count,
-                                      .is_shared = asking->request.shared,
-                                      .limit = first_if_none(asking->request.limit)};
+    const struct reentry_request request = {.names = asking->names,
+                                            .name_count = asking->name_count,
+                                            .is_shared = asking->request.shared,
+                                            .limit = first_if_none(asking->request.limit)};
     for (struct redlock_hold *hold = owner != NULL ? owner->holds : NULL; hold != NULL; hold = hold->next) {
         bool in_danger = redlock_held_in_danger(hold->held);
-        enum reentry judged = reentry_judge(&hold->rule, &wish, in_danger);
+        enum reentry judged = reentry_judge(&hold->rule, &request, in_danger);
         *hold_out = hold;
         if (judged != REENTRY_NEW)
             return judged;

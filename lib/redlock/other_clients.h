@@ -4,10 +4,11 @@
  *   - Their lock may end at any moment, so a waiter of ours looks again: at first after 50 ms, then less and less often
  *     while the same value is there. So the lock is free for at most about a quarter of the hold, or 50 ms, and never
  *     for much more than a second.
- *   - For a minute after one of their locks was seen, the line of this process gives way. It has the resource, by
+ *   - For a minute after one of their locks was seen, this process gives way. It has the resource, by
  *     hand-overs and in several holds, until it has had it for as long as they, but not beyond its budget. Then it
- *     leaves the resource free for the time in which such a waiter asks once: their turn. If nobody took it, the line
- *     has it for its whole budget. Each process counts its own holds, so that many leave no more turns than one.
+ *     leaves the resource free for the time in which such a waiter asks once: their turn. If nobody took it, the
+ *     process has it for its whole budget. Each process counts its own holds, so that many leave no more turns than
+ *     one.
  *   - Before one of them has had the lock, nobody knows of it. So a resource that is wanted without a break is left
  *     free for one such turn after about 10 s of our holds, and then every 20 s. While nobody takes them they cost 1 %.
  *     After some turns that nobody took, those who were known become as rare.
@@ -57,7 +58,7 @@ bool other_clients_wrote(const char *value);
 void other_clients_seen(struct other_clients *others, uint64_t key, uint64_t value, struct instant now);
 /* How long to wait before the next look at what other_clients_seen noted last. */
 int64_t other_clients_look_ns(const struct other_clients *others, uint64_t key, struct instant now);
-/* Notes that this process holds it. `budget_ns`: how long our line may have it in a row. */
+/* Notes that this process holds it. `budget_ns`: how long our waiters may have it in a row. */
 void other_clients_passed(struct other_clients *others, uint64_t key, int64_t budget_ns, struct instant now);
 /* Whether it is their turn, if the present hold ends now after `held_ns`. */
 bool other_clients_are_next(const struct other_clients *others, uint64_t key, int64_t held_ns, struct instant now);

@@ -77,8 +77,8 @@ struct redlock_mutex {
     bool shared;                 /* for a reader: others may read at the same time */
     struct redlock_terms terms;  /* ttl, tries, delay and jitter, wait, drift factor, timeout factor, ... */
     /* How long to wait before the next attempt, after so many: instead of the delay and jitter of the terms. Runs on
-     * the thread that locks, and must not close the client, which waits for it. Such a waiter has no place in the line
-     * of this process. */
+     * the thread that locks, and must not close the client, which waits for it. Such a waiter is not among those
+     * of this process that are served in turn. */
     int64_t (*delay_ms)(struct redlock_mutex *mutex, unsigned attempts);
     /* Called for each danger, and once for loss, while it is locked, one after the other, and not after
      * redlock_mutex_unlock has returned. A danger has passed when redlock_mutex_in_danger says no. It runs on the

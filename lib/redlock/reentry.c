@@ -5,11 +5,11 @@
 #include "base/invariant.h"
 
 /* Of the wanted names, those that the hold has. */
-static unsigned names_common(const struct reentry_hold *hold, const struct reentry_wish *wish)
+static unsigned names_common(const struct reentry_hold *hold, const struct reentry_request *request)
 {
     unsigned common = 0;
-    for (unsigned mine = 0, wanted = 0; mine < hold->name_count && wanted < wish->name_count;) {
-        int order = strcmp(hold->names[mine], wish->names[wanted]);
+    for (unsigned mine = 0, wanted = 0; mine < hold->name_count && wanted < request->name_count;) {
+        int order = strcmp(hold->names[mine], request->names[wanted]);
         common += order == 0;
         mine += order <= 0;
         wanted += order >= 0;
@@ -17,18 +17,18 @@ static unsigned names_common(const struct reentry_hold *hold, const struct reent
     return common;
 }
 
-enum reentry reentry_judge(const struct reentry_hold *hold, const struct reentry_wish *wish, bool in_danger)
+enum reentry reentry_judge(const struct reentry_hold *hold, const struct reentry_request *request, bool in_danger)
 {
-    unsigned common = names_common(hold, wish);
+    unsigned common = names_common(hold, request);
     if (common == 0)
         return REENTRY_NEW;
     if (!hold->is_acquired)
         return REENTRY_UNDECIDED;
-    if (common < wish->name_count)
+    if (common < request->name_count)
         return REENTRY_OVERLAP;
-    if (hold->is_shared && !wish->is_shared)
+    if (hold->is_shared && !request->is_shared)
         return REENTRY_UPGRADE;
-    if (hold->seat > wish->limit)
+    if (hold->seat > request->limit)
         return REENTRY_BEYOND;
     return in_danger ? REENTRY_DANGER : REENTRY_AGAIN;
 }

@@ -30,7 +30,7 @@ struct reentry_hold {
 };
 
 /* What an owner wants now. */
-struct reentry_wish {
+struct reentry_request {
     const char *const *names; /* sorted as well */
     unsigned name_count;
     bool is_shared; /* for reading alone */
@@ -38,7 +38,7 @@ struct reentry_wish {
 };
 
 /* `in_danger` is as of now. */
-enum reentry reentry_judge(const struct reentry_hold *hold, const struct reentry_wish *wish, bool in_danger);
+enum reentry reentry_judge(const struct reentry_hold *hold, const struct reentry_request *request, bool in_danger);
 void reentry_enter(struct reentry_hold *hold);
 /* True for the last exit: release it. */
 bool reentry_leave(struct reentry_hold *hold);

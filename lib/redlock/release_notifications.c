@@ -306,7 +306,7 @@ static void subscription_done(struct redis_call *call, const struct redis_result
     }
     subscription_set(subscription, subscription->asks_for_on && result->outcome == REDIS_VALUE);
     if (result->outcome == REDIS_VALUE)
-        subscription_follow(subscription); /* the wish may have changed */
+        subscription_follow(subscription); /* what it wants may have changed */
 }
 
 static void node_follow(struct notification_node *node)

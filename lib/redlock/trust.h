@@ -36,10 +36,10 @@
  *   node votes all the same: then only its own clock bounds what was forgotten.
  *
  * A server that was emptied or replaced:
- * - The id of a number says which server has it. Suppose a server has no marker, at an address whose number this process
- *   knows, and another run than it saw there. It may be another server, while the old one lives on for other clients.
- *   So the number gets a new id, made of the run of the new server. That is recorded first: by compare-and-set the
- *   markers of the other members name the new id, with the next generation. Their run and their own id stay.
+ * - The id of a number says which server has it. Suppose a server has no marker, at an address whose number this
+ *   process knows, and another run than it saw there. It may be another server, while the old one lives on for other
+ *   clients. So the number gets a new id, made of the run of the new server. That is recorded first: by compare-and-set
+ *   the markers of the other members name the new id, with the next generation. Their run and their own id stay.
  * - Once a quorum of the other members names the new id, the group is adopted with it. From then on the old server can
  *   be in no majority: that would need quorum - 1 others that name the old id, and fewer are left. Grants, extensions
  *   and swaps compare the marker on every node, so the others refuse any client that still counts the old server.
@@ -53,12 +53,12 @@
  *   seen so, name the group's membership. The server may be one of those that recorded a change which this process does
  *   not know: what it forgot must not give the older membership a majority again.
  * - When a majority has no markers, nobody can record or confirm anything. All of them become again the members that
- *   this process knew them as. More than a minority failed then, and only an address that leads to two servers at that very
- *   time could give two clients a majority each.
- * - A member applies each change of a number to what it knows, so changes of several numbers may arrive in any order; the
- *   generation counts them. Of two new ids for one number it keeps the first, until so many members have the smaller one
- *   that no quorum can take the other. A member whose marker is older than the adopted group takes the group's
- *   membership. Nothing is begun while a number is vacant, or while too few members can be reached.
+ *   this process knew them as. More than a minority failed then, and only an address that leads to two servers at that
+ *   very time could give two clients a majority each.
+ * - A member applies each change of a number to what it knows, so changes of several numbers may arrive in any order;
+ *   the generation counts them. Of two new ids for one number it keeps the first, until so many members have the
+ *   smaller one that no quorum can take the other. A member whose marker is older than the adopted group takes the
+ *   group's membership. Nothing is begun while a number is vacant, or while too few members can be reached.
  * - A record that was interrupted leaves no membership with a quorum. Any client that sees a quorum of members that
  *   list each other finishes it, even if it never knew the group (trust_members.c).
  * - A node without a marker whose number this process does not know is excluded until it is recorded or an operator

@@ -88,8 +88,8 @@ static inline void trust_quarantine_clock(const struct trust *trust, struct trus
     trust_quarantine(trust, node, keeps ? node->quarantine : reason, now);
 }
 
-/* trust_members.c. Whether a node without a marker may have its known number: a quorum of the other members say so, or it
- * is the server that this process saw there with a marker, or a majority has lost its markers. */
+/* trust_members.c. Whether a node without a marker may have its known number: a quorum of the other members say so, or
+ * it is the server that this process saw there with a marker, or a majority has lost its markers. */
 bool trust_is_recorded(const struct trust *trust, unsigned index);
 /* Takes the number of a server without a marker from the group, where that was recorded. */
 void trust_know_recorded(struct trust *trust, unsigned index, struct instant now);

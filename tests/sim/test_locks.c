@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "redlock/group.h"
+#include "redlock/group_private.h"
 #include "tests/sim/lock/schedule.h"
 #include "tests/support/test.h"
 

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "redlock/group.h"
+#include "redlock/group_private.h"
 #include "redlock/redlock_nodes.h"
 #include "tests/sim/world/node.h"
 

@@ -6,7 +6,7 @@
 
 #include "tests/support/test.h"
 
-#include "redlock/group.h"
+#include "redlock/group_private.h"
 #include "tests/support/loop_until.h"
 #include "tests/support/one_cluster.h"
 

@@ -241,7 +241,7 @@ TEST(a_number_is_not_guessed)
     assert_non_null(strstr(step.text, "members=00000001,00000002,00000003,00000004,- "));
 }
 
-/* The configuration has another order than the numbers, and the node that goes is dead: what nobody else has was its. */
+/* The configuration has another order than the numbers, and the node that goes is dead: what nobody else has was its */
 TEST(the_only_missing_number_is_taken)
 {
     struct marker first = world.marker[1];

@@ -11,7 +11,7 @@
 #define COUNT(list) (unsigned)(sizeof(list) / sizeof(list)[0])
 #define JUDGE(hold, in_danger, ...)                                                                                    \
     reentry_judge(&(hold),                                                                                             \
-                  &(struct reentry_wish){NAMES(__VA_ARGS__), COUNT(((const char *[]){__VA_ARGS__})), false, 1},        \
+                  &(struct reentry_request){NAMES(__VA_ARGS__), COUNT(((const char *[]){__VA_ARGS__})), false, 1},     \
                   in_danger)
 
 static const char *const held_names[] = {"a", "c", "e"};
@@ -59,7 +59,7 @@ TEST(nobody_enters_after_danger)
 TEST(a_reader_does_not_become_a_writer)
 {
     struct reentry_hold hold = hold_of(true);
-    const struct reentry_wish to_read = {held_names, 1, true, 1};
+    const struct reentry_request to_read = {held_names, 1, true, 1};
     assert_int_equal(reentry_judge(&hold, &to_read, false), REENTRY_AGAIN);
     hold.is_shared = true;
     assert_int_equal(reentry_judge(&hold, &to_read, false), REENTRY_AGAIN);
@@ -70,16 +70,16 @@ TEST(a_reader_does_not_become_a_writer)
 TEST(a_seat_beyond_the_limit_is_another_lock)
 {
     struct reentry_hold hold = hold_of(true);
-    struct reentry_wish wish = {held_names, 1, false, 1};
+    struct reentry_request request = {held_names, 1, false, 1};
     hold.name_count = 1;
     hold.seat = 2;
-    assert_int_equal(reentry_judge(&hold, &wish, false), REENTRY_BEYOND);
-    wish.limit = 2;
-    assert_int_equal(reentry_judge(&hold, &wish, false), REENTRY_AGAIN);
-    wish.limit = 3;
-    assert_int_equal(reentry_judge(&hold, &wish, false), REENTRY_AGAIN);
+    assert_int_equal(reentry_judge(&hold, &request, false), REENTRY_BEYOND);
+    request.limit = 2;
+    assert_int_equal(reentry_judge(&hold, &request, false), REENTRY_AGAIN);
+    request.limit = 3;
+    assert_int_equal(reentry_judge(&hold, &request, false), REENTRY_AGAIN);
     hold.seat = 1;
-    assert_int_equal(reentry_judge(&hold, &wish, false), REENTRY_AGAIN);
+    assert_int_equal(reentry_judge(&hold, &request, false), REENTRY_AGAIN);
 }
 
 TEST(an_attempt_of_the_owner_is_waited_for)

@@ -112,7 +112,7 @@ static void told(struct lock_probe *probe, const struct redlock_event *event)
         }
 }
 
-/* The lock probe's own release is quicker than its rest: an end before the next wish. */
+/* The lock probe's own release is quicker than its rest: an end before the next request. */
 static struct user *user_add(struct lock_probe *probe)
 {
     struct user *user = &users[user_count];

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "redlock/group.h"
+#include "redlock/group_private.h"
 #include "tests/support/lock_fixture.h"
 #include "tests/support/log_capture.h"
 

@@ -34,7 +34,7 @@ static struct lock_probe *holder_of(const char *resources)
 }
 
 /* Asks while another one has it. */
-static struct lock_probe *heir_of(const char *resources)
+static struct lock_probe *successor_of(const char *resources)
 {
     struct lock_probe *probe = user(0);
     lock_probe_ask(probe, resources);
@@ -100,60 +100,60 @@ static void hold_and_release(struct lock_probe *probe, const struct redlock_even
 TEST(test_the_value_changes_and_it_is_never_free_in_between)
 {
     enum { MANY = 8 }; /* as often as it may be by default */
-    struct lock_probe *holder = holder_of("r"), *heirs[MANY + 1];
+    struct lock_probe *holder = holder_of("r"), *successors[MANY + 1];
     last_token = redlock_lock_token(holder->lock);
     holds = intrusions = 0;
     for (unsigned i = 0; i < MANY; i++)
-        (heirs[i] = heir_of("r"))->on_event = hold_and_release;
-    heirs[MANY - 1]->on_event = NULL;
+        (successors[i] = successor_of("r"))->on_event = hold_and_release;
+    successors[MANY - 1]->on_event = NULL;
     ask_first(NODES, "CONFIG RESETSTAT");
-    hand_over(holder, heirs[MANY - 1]);
-    loop_await(loop, heirs[MANY - 2]->releases == 1);
+    hand_over(holder, successors[MANY - 1]);
+    loop_await(loop, successors[MANY - 2]->releases == 1);
     assert_int_equal(holds, MANY - 1);
     assert_int_equal(intrusions, 0);
     assert_int_equal(calls("del"), 0);
     assert_true(calls("evalsha") <= MANY * NODES + 2 * NODES); /* an extension or an inspection may fall into it */
-    assert_true(redlock_lock_token(heirs[MANY - 1]->lock) > last_token);
+    assert_true(redlock_lock_token(successors[MANY - 1]->lock) > last_token);
     assert_int_equal(redlock_group_counters(process(0))->handed_over, MANY);
     assert_int_equal(holder->ending, REDLOCK_RELEASED);
     loop_await(loop, lock_cluster_holders(&cluster, "lock:r") == NODES);
-    assert_int_equal(lock_probe_release(heirs[MANY - 1]), REDLOCK_RELEASED);
+    assert_int_equal(lock_probe_release(successors[MANY - 1]), REDLOCK_RELEASED);
     await_no_keys();
 }
 
 TEST(test_many_locks_are_swapped_in_one_call)
 {
     enum { PAIRS = 6 };
-    struct lock_probe *holders[PAIRS], *heirs[PAIRS];
+    struct lock_probe *holders[PAIRS], *successors[PAIRS];
     for (unsigned i = 0; i < PAIRS; i++) {
         char name[16];
         snprintf(name, sizeof name, "r%u", i);
         holders[i] = holder_of(name);
-        heirs[i] = i % 3 == 1 ? user(0) : heir_of(name); /* some have nobody to follow them */
+        successors[i] = i % 3 == 1 ? user(0) : successor_of(name); /* some have nobody to follow them */
     }
     ask_first(NODES, "CONFIG RESETSTAT");
     loop_for(loop, 0);
     for (unsigned i = 0; i < PAIRS; i++)
         redlock_lock_release(holders[i]->lock);
-    lock_probe_ask(heirs[1], "fresh"); /* leaves with them, and replaces nothing */
+    lock_probe_ask(successors[1], "fresh"); /* leaves with them, and replaces nothing */
     for (unsigned i = 0; i < PAIRS; i++)
-        loop_await(loop, holders[i]->releases == 1 && (i == 4 || heirs[i]->answers == 1));
+        loop_await(loop, holders[i]->releases == 1 && (i == 4 || successors[i]->answers == 1));
     for (unsigned i = 0; i < PAIRS; i++)
-        assert_int_equal(heirs[i]->handed_over, i % 3 != 1);
+        assert_int_equal(successors[i]->handed_over, i % 3 != 1);
     assert_true(calls("evalsha") <= 5 * NODES);
     for (unsigned i = 0; i < PAIRS; i++)
         if (i != 4)
-            assert_int_equal(lock_probe_release(heirs[i]), REDLOCK_RELEASED);
+            assert_int_equal(lock_probe_release(successors[i]), REDLOCK_RELEASED);
     await_no_keys();
 }
 
 TEST(test_other_keys_are_not_swapped)
 {
-    struct lock_probe *holder = holder_of("a"), *heir = heir_of("a b");
-    hand_over(holder, heir);
-    assert_false(heir->handed_over);
+    struct lock_probe *holder = holder_of("a"), *successor = successor_of("a b");
+    hand_over(holder, successor);
+    assert_false(successor->handed_over);
     lock_probe_ask(holder, "a");
-    hand_over(heir, holder);
+    hand_over(successor, holder);
     assert_false(holder->handed_over);
     assert_int_equal(lock_probe_release(holder), REDLOCK_RELEASED);
     await_no_keys();
@@ -163,14 +163,14 @@ TEST(test_an_unfenced_lock_is_swapped_too)
 {
     struct redlock_terms unfenced = quick_terms(TTL_MS, 1);
     unfenced.unfenced = true;
-    struct lock_probe *holder = user_with(0, &unfenced), *heir = user_with(0, &unfenced);
-    heir->waits_here = true;
+    struct lock_probe *holder = user_with(0, &unfenced), *successor = user_with(0, &unfenced);
+    successor->waits_here = true;
     assert_int_equal(lock_probe_acquire(holder, "r"), REDLOCK_ACQUIRED);
-    lock_probe_ask(heir, "r");
-    hand_over(holder, heir);
-    assert_true(heir->handed_over);
-    assert_int_equal(redlock_lock_token(heir->lock), 0);
-    assert_int_equal(lock_probe_release(heir), REDLOCK_RELEASED);
+    lock_probe_ask(successor, "r");
+    hand_over(holder, successor);
+    assert_true(successor->handed_over);
+    assert_int_equal(redlock_lock_token(successor->lock), 0);
+    assert_int_equal(lock_probe_release(successor), REDLOCK_RELEASED);
     await_no_keys();
 }
 
@@ -242,10 +242,10 @@ TEST(test_after_so_long_another_process_gets_its_turn)
 /* What it was sent it executes later: first the swaps, then the releases behind them. */
 TEST(test_a_node_that_hangs_in_between_is_left_with_nothing)
 {
-    struct lock_probe *holder = holder_of("r"), *heir = heir_of("r"), *last = heir_of("r");
+    struct lock_probe *holder = holder_of("r"), *successor = successor_of("r"), *last = successor_of("r");
     pause_first(1);
-    hand_over(holder, heir);
-    hand_over(heir, last);
+    hand_over(holder, successor);
+    hand_over(successor, last);
     assert_true(last->handed_over);
     assert_int_equal(lock_probe_release(last), REDLOCK_RELEASED);
     resume_first(1);
@@ -254,24 +254,24 @@ TEST(test_a_node_that_hangs_in_between_is_left_with_nothing)
 
 TEST(test_a_swap_that_fails_leaves_neither_value)
 {
-    struct lock_probe *holder = holder_of("r"), *heir = heir_of("r");
+    struct lock_probe *holder = holder_of("r"), *successor = successor_of("r");
     pause_first(QUORUM);
     let_go(holder);
-    loop_await(loop, heir->answers == 1 && holder->releases == 1);
-    assert_int_equal(heir->answer, REDLOCK_NO_QUORUM);
+    loop_await(loop, successor->answers == 1 && holder->releases == 1);
+    assert_int_equal(successor->answer, REDLOCK_NO_QUORUM);
     resume_first(QUORUM);
     await_no_keys();
 }
 
 TEST(test_who_gives_up_in_the_middle_leaves_neither_value)
 {
-    struct lock_probe *holder = holder_of("r"), *heir = heir_of("r"), *last = heir_of("r");
+    struct lock_probe *holder = holder_of("r"), *successor = successor_of("r"), *last = successor_of("r");
     pause_first(NODES);
     let_go(holder);
     loop_for(loop, REDLOCK_MS(2));
-    assert_int_equal(heir->answers, 0);
-    let_go(heir);
-    assert_int_equal(heir->answer, REDLOCK_CANCELLED);
+    assert_int_equal(successor->answers, 0);
+    let_go(successor);
+    assert_int_equal(successor->answer, REDLOCK_CANCELLED);
     resume_first(NODES);
     loop_await(loop, last->answers == 1 && holder->releases == 1);
     assert_int_equal(last->answer, REDLOCK_ACQUIRED);
@@ -283,12 +283,12 @@ TEST(test_who_gives_up_in_the_middle_leaves_neither_value)
 /* A node grants nothing under a fence that is no token. */
 TEST(test_a_swap_that_every_node_denies_leaves_neither_value)
 {
-    struct lock_probe *holder = holder_of("r"), *heir = heir_of("r");
+    struct lock_probe *holder = holder_of("r"), *successor = successor_of("r");
     for (unsigned i = 0; i < NODES; i++)
         lock_cluster_fence_put(&cluster, i, "lock:r", "nonsense");
     let_go(holder);
-    loop_await(loop, heir->answers == 1 && holder->releases == 1);
-    assert_int_equal(heir->answer, REDLOCK_NO_QUORUM);
+    loop_await(loop, successor->answers == 1 && holder->releases == 1);
+    assert_int_equal(successor->answer, REDLOCK_NO_QUORUM);
     await_no_keys();
 }
 
@@ -297,29 +297,29 @@ TEST(test_a_swap_that_every_node_denies_leaves_neither_value)
 TEST(test_who_waits_here_waits_without_limit)
 {
     struct redlock_terms terms = quick_terms(TTL_MS, 3);
-    struct lock_probe *holder = holder_of("r"), *heir = user_with(0, &terms), *impatient = user_with(0, &terms);
-    heir->waits_here = true;
-    lock_probe_ask(heir, "r");
+    struct lock_probe *holder = holder_of("r"), *successor = user_with(0, &terms), *impatient = user_with(0, &terms);
+    successor->waits_here = true;
+    lock_probe_ask(successor, "r");
     assert_int_equal(lock_probe_acquire(impatient, "r"), REDLOCK_BUSY);
     loop_for(loop, REDLOCK_MS(50));
-    assert_int_equal(heir->answers, 0);
-    hand_over(holder, heir);
-    assert_true(heir->handed_over);
-    assert_int_equal(lock_probe_release(heir), REDLOCK_RELEASED);
+    assert_int_equal(successor->answers, 0);
+    hand_over(holder, successor);
+    assert_true(successor->handed_over);
+    assert_int_equal(lock_probe_release(successor), REDLOCK_RELEASED);
 }
 
 TEST(test_its_limit_begins_when_it_has_its_turn)
 {
-    struct lock_probe *holder = holder_of("r"), *heir = waiter(0, 200);
-    heir->waits_here = true;
-    lock_probe_ask(heir, "r");
+    struct lock_probe *holder = holder_of("r"), *successor = waiter(0, 200);
+    successor->waits_here = true;
+    lock_probe_ask(successor, "r");
     loop_for(loop, REDLOCK_MS(300));
-    assert_int_equal(heir->answers, 0);
+    assert_int_equal(successor->answers, 0);
     ask_first(NODES, "SET lock:r theirs PX 59000");
     let_go(holder);
-    loop_await(loop, heir->answers == 1);
-    assert_int_equal(heir->answer, REDLOCK_BUSY);
-    assert_true(heir->waited_ns >= REDLOCK_MS(500));
+    loop_await(loop, successor->answers == 1);
+    assert_int_equal(successor->answer, REDLOCK_BUSY);
+    assert_true(successor->waited_ns >= REDLOCK_MS(500));
     delete_by_hand(NODES);
 }
 

@@ -23,7 +23,7 @@ static const char *const clashes[] = {
     "RPUSH lock:data 1",
     "HSET lock:data field value",
     "ZADD lock:data 1 member",
-    "XADD lock:data * field value",
+    "SADD lock:data member",
     "SET lock:data report",
     "SET lock:data \"\"",
     "SET lock:data 00000000000000000000000000000000:host:1:2:test", /* ours in all but its ttl */

@@ -72,11 +72,11 @@ TEST(test_a_lock_that_lingers_stays_so_long)
 
 TEST(test_a_lock_that_lingers_is_not_handed_over)
 {
-    struct lock_probe *holder = holder_of("r"), *heir = user(0);
-    lock_probe_ask(heir, "r");
+    struct lock_probe *holder = holder_of("r"), *successor = user(0);
+    lock_probe_ask(successor, "r");
     assert_int_equal(linger(holder, 5000), REDLOCK_RELEASED);
-    loop_await(loop, heir->answers == 1);
-    assert_int_equal(heir->answer, REDLOCK_BUSY);
+    loop_await(loop, successor->answers == 1);
+    assert_int_equal(successor->answer, REDLOCK_BUSY);
     assert_int_equal(lock_cluster_holders(&cluster, "lock:r"), NODES);
     delete_by_hand(NODES);
 }

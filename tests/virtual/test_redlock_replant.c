@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "redlock/group.h"
+#include "redlock/group_private.h"
 #include "redlock/scripts.h"
 #include "tests/support/lock_fixture.h"
 #include "tests/support/lock_group.h"

@@ -214,25 +214,25 @@ TEST(those_who_wait_in_a_process_have_their_turns_in_order)
 /* As a task that is to go on where its predecessor was. */
 TEST(a_seat_passes_to_who_asks_for_this_very_seat)
 {
-    struct lock_probe *holders[LIMIT], *waiting = NULL, *heir = NULL;
+    struct lock_probe *holders[LIMIT], *waiting = NULL, *successor = NULL;
     take_all(holders, 1);
     waiting = user_of(0, 60000);
     lock_probe_ask(waiting, "r");
-    heir = user_of(0, 0);
-    heir->seat = seat_of(holders[1]);
-    heir->waits_here = true;
-    lock_probe_ask(heir, "r");
+    successor = user_of(0, 0);
+    successor->seat = seat_of(holders[1]);
+    successor->waits_here = true;
+    lock_probe_ask(successor, "r");
     loop_for(loop, REDLOCK_MS(100));
     let_go(holders[1]);
-    loop_await(loop, heir->answers == 1);
-    assert_int_equal(heir->answer, REDLOCK_ACQUIRED);
-    assert_true(heir->handed_over);
-    assert_int_equal(seat_of(heir), heir->seat);
+    loop_await(loop, successor->answers == 1);
+    assert_int_equal(successor->answer, REDLOCK_ACQUIRED);
+    assert_true(successor->handed_over);
+    assert_int_equal(seat_of(successor), successor->seat);
     loop_for(loop, REDLOCK_MS(100));
     assert_int_equal(waiting->answers, 0);
-    let_go(heir);
+    let_go(successor);
     loop_await(loop, waiting->answers == 1);
-    assert_int_equal(seat_of(waiting), heir->seat);
+    assert_int_equal(seat_of(waiting), successor->seat);
 }
 
 TEST(who_gives_up_in_line_leaves_the_others_their_turn)

@@ -558,7 +558,7 @@ TEST(the_turn_of_a_dead_writer_of_several_ends)
     assert_true(late->waited_ns < (REMAINS_MS + 1000) * NS_PER_MS);
 }
 
-/* Each of two wishes has the turn on a part of the nodes: the older gets all. */
+/* Each of two waiters has the turn on a part of the nodes: the older gets all. */
 TEST(of_turns_that_are_split_the_older_gets_in)
 {
     struct lock_probe *one = waiter(0, 0), *old = waiter(1, 30000), *young = waiter(2, 30000);
@@ -578,7 +578,7 @@ TEST(of_turns_that_are_split_the_older_gets_in)
     assert_int_equal(young->answer, REDLOCK_ACQUIRED);
 }
 
-/* Its turn was lost with what the nodes forgot, and a younger wish that overlaps has planted one since. */
+/* Its turn was lost with what the nodes forgot, and a younger waiter that overlaps has planted one since. */
 TEST(the_turn_of_a_younger_wish_does_not_hold_up_an_older_one)
 {
     struct lock_probe *one = waiter(0, 0), *other = waiter(3, 0), *old = waiter(1, 30000), *young = waiter(2, 30000);

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "redlock/group.h"
+#include "redlock/group_private.h"
 #include "redlock/redlock_nodes.h"
 #include "tests/support/lock_cluster.h"
 

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "redlock/group.h"
+#include "redlock/group_private.h"
 #include "redlock/scripts.h"
 #include "redlock/trust.h"
 #include "tests/support/lock_fixture.h"

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "redlock/group.h"
+#include "redlock/group_private.h"
 #include "tests/support/lock_fixture.h"
 
 static struct lock_probe waiter; /* in the other process, unless a test says otherwise */

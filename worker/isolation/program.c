@@ -15,7 +15,7 @@
 /* After a failure of the worker itself. */
 enum { WORKER_TROUBLE_RETRY_MS = 10000 };
 
-/* Most small programs have ended by then, and their output is read at once: in one cycle of the loop instead of four. */
+/* Most small programs have ended by then, and their output is read at once, in one cycle of the loop, not in four. */
 #define WATCH_AFTER_NS (10 * NS_PER_MS)
 
 enum { STDOUT, STDERR, STREAMS };

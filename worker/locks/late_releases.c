@@ -8,8 +8,8 @@
 #include "worker/locks/contention.h"
 
 struct release_watch {
-    struct list link; /* in pending->under_way or pending->idle */
-    struct late_releases *pending;
+    struct list link; /* in late->under_way or late->idle */
+    struct late_releases *late;
     struct redlock_lock *lock;
     struct instant since;
     struct buffer text; /* the names of the lists, each with its NUL */
@@ -27,44 +27,44 @@ struct late_releases {
 
 /* --- what may be left --------------------------------------------------------------------------------------------- */
 
-static void retell_follow(struct late_releases *pending)
+static void retell_follow(struct late_releases *late)
 {
-    struct instant next = stale_grants_next(pending->stale);
+    struct instant next = stale_grants_next(late->stale);
     if (next.ns == INSTANT_NEVER.ns)
-        loop_timer_clear(pending->loop, &pending->retell);
+        loop_timer_clear(late->loop, &late->retell);
     else
-        loop_timer_set(pending->loop, &pending->retell, next);
+        loop_timer_set(late->loop, &late->retell, next);
 }
 
 static void retell_fire(struct loop_timer *timer)
 {
-    struct late_releases *pending = list_owner(timer, struct late_releases, retell);
+    struct late_releases *late = list_owner(timer, struct late_releases, retell);
     const char *list = NULL;
-    while ((list = stale_grants_due(pending->stale, loop_now(pending->loop))) != NULL)
-        queue_free(pending->queue, &(struct waiting_end){.lists = &list, .list_count = 1});
-    retell_follow(pending);
+    while ((list = stale_grants_due(late->stale, loop_now(late->loop))) != NULL)
+        queue_free(late->queue, &(struct waiting_end){.lists = &list, .list_count = 1});
+    retell_follow(late);
 }
 
-void late_releases_doubt(struct late_releases *pending, const char *const *lists, unsigned list_count)
+void late_releases_doubt(struct late_releases *late, const char *const *lists, unsigned list_count)
 {
     for (unsigned i = 0; i < list_count; i++)
-        stale_grants_note(pending->stale, lists[i], loop_now(pending->loop), ns_from_ms(pending->terms->ttl_ms));
-    retell_follow(pending);
+        stale_grants_note(late->stale, lists[i], loop_now(late->loop), ns_from_ms(late->terms->ttl_ms));
+    retell_follow(late);
 }
 
 /* --- releases under way ------------------------------------------------------------------------------------------- */
 
 struct late_releases *late_releases_create(struct loop *loop, struct queue *queue, const struct redlock_terms *terms)
 {
-    struct late_releases *pending = memory_new(struct late_releases);
-    pending->loop = loop;
-    pending->queue = queue;
-    pending->terms = terms;
-    pending->stale = stale_grants_create();
-    loop_timer_init(&pending->retell, retell_fire);
-    list_init(&pending->under_way);
-    list_init(&pending->idle);
-    return pending;
+    struct late_releases *late = memory_new(struct late_releases);
+    late->loop = loop;
+    late->queue = queue;
+    late->terms = terms;
+    late->stale = stale_grants_create();
+    loop_timer_init(&late->retell, retell_fire);
+    list_init(&late->under_way);
+    list_init(&late->idle);
+    return late;
 }
 
 static void release_watch_free(struct release_watch *release)
@@ -74,21 +74,21 @@ static void release_watch_free(struct release_watch *release)
     free(release);
 }
 
-void late_releases_destroy(struct late_releases *pending)
+void late_releases_destroy(struct late_releases *late)
 {
     struct list *link = NULL;
-    if (pending == NULL)
+    if (late == NULL)
         return;
-    while ((link = list_take_first(&pending->under_way)) != NULL) {
+    while ((link = list_take_first(&late->under_way)) != NULL) {
         struct release_watch *release = list_owner(link, struct release_watch, link);
         redlock_lock_destroy(release->lock);
         release_watch_free(release);
     }
-    while ((link = list_take_first(&pending->idle)) != NULL)
+    while ((link = list_take_first(&late->idle)) != NULL)
         release_watch_free(list_owner(link, struct release_watch, link));
-    loop_timer_clear(pending->loop, &pending->retell);
-    stale_grants_destroy(pending->stale);
-    free(pending);
+    loop_timer_clear(late->loop, &late->retell);
+    stale_grants_destroy(late->stale);
+    free(late);
 }
 
 static void waiters_tell(struct release_watch *release, bool is_late, bool is_certain)
@@ -98,40 +98,40 @@ static void waiters_tell(struct release_watch *release, bool is_late, bool is_ce
     for (unsigned i = 0; i < release->list_count; i++, text += strlen(text) + 1)
         lists[i] = text;
     if (is_late)
-        queue_free(release->pending->queue, &(struct waiting_end){.lists = lists, .list_count = release->list_count});
+        queue_free(release->late->queue, &(struct waiting_end){.lists = lists, .list_count = release->list_count});
     if (!is_certain)
-        late_releases_doubt(release->pending, lists, release->list_count);
+        late_releases_doubt(release->late, lists, release->list_count);
 }
 
-static void pending_release_event(struct redlock_lock *lock, void *context, const struct redlock_event *event)
+static void late_release_event(struct redlock_lock *lock, void *context, const struct redlock_event *event)
 {
     struct release_watch *release = context;
-    struct late_releases *pending = release->pending;
+    struct late_releases *late = release->late;
     if (event->kind != REDLOCK_EVENT_RELEASED)
         return;
-    bool is_late = instant_since(release->since, loop_now(pending->loop)) > PENDING_RELEASE_LATE_NS;
+    bool is_late = instant_since(release->since, loop_now(late->loop)) > LATE_RELEASE_NS;
     if (release->list_count > 0)
         waiters_tell(release, is_late, event->ending != REDLOCK_UNKNOWN);
     list_remove(&release->link);
-    list_append(&pending->idle, &release->link);
+    list_append(&late->idle, &release->link);
     redlock_lock_destroy(lock);
 }
 
-void late_releases_add(struct late_releases *pending, struct redlock_lock *lock, const char *const *lists,
+void late_releases_add(struct late_releases *late, struct redlock_lock *lock, const char *const *lists,
                        unsigned list_count)
 {
-    struct list *idle = list_take_first(&pending->idle);
+    struct list *idle = list_take_first(&late->idle);
     struct release_watch *release =
         idle != NULL ? list_owner(idle, struct release_watch, link) : memory_new(struct release_watch);
     if (idle == NULL)
         list_init(&release->link);
-    release->pending = pending;
+    release->late = late;
     release->lock = lock;
-    release->since = loop_now(pending->loop);
+    release->since = loop_now(late->loop);
     release->list_count = list_count;
     buffer_clear(&release->text);
     for (unsigned i = 0; i < list_count; i++)
         buffer_append(&release->text, lists[i], strlen(lists[i]) + 1);
-    list_append(&pending->under_way, &release->link);
-    redlock_lock_tell_to(lock, pending_release_event, release);
+    list_append(&late->under_way, &release->link);
+    redlock_lock_tell_to(lock, late_release_event, release);
 }

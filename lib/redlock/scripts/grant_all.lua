@@ -1,5 +1,5 @@
 -- As grant_all_unfenced.lua, with a token. KEYS: the marker, then the keys. ARGV: as in grant.lua, with one value, at
--- most one that it may replace, and the intent of a wish that keeps its turn (intent.lua). Returns what
+-- most one that it may replace, and the intent of a waiter that keeps its turn (intent.lua). Returns what
 -- grant_all_unfenced.lua does, and the token behind it; or "#" if the fence of a key is no usable token. All keys get
 -- one token, above all of their last ones.
 -- include: fences.lua

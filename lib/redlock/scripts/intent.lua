@@ -1,5 +1,5 @@
--- Keeps the turn of a lock that waits, for fairness alone ("Who goes first" in group.h). KEYS: the marker, then its
--- keys. ARGV: marker text, deadline in microseconds of this node's clock, the intent: a text that renewals repeat.
+-- Keeps the turn of a lock that waits, for fairness alone ("Who goes first" in group_private.h). KEYS: the marker, then
+-- its keys. ARGV: marker text, deadline in microseconds of this node's clock, the intent: a text that renewals repeat.
 -- Without a sign (turns.lua) it keeps new readers out if the key has readers now, until one turn (REDLOCK_TURN_NS)
 -- after the last of them ends. With a sign it begins with the time since when the lock waits, in hexadecimal digits,
 -- and lasts until one turn after the last of its keys is free. Both count the ends that the node knows now: by then the

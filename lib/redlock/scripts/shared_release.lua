@@ -2,7 +2,7 @@
 -- belongs to ARGV[i], its value, and to ARGV[#KEYS + i]: the channel of the key, or the milliseconds for which the
 -- reader stays. Returns one character a key, as release.lua does.
 -- The last reader of a key, and the writer, announce that it is free, if anybody listens. What a waiting writer asked
--- for is cut to one turn (REDLOCK_TURN_NS) by the last reader: only a writer gets in until it is over. That of a wish
+-- for is cut to one turn (REDLOCK_TURN_NS) by the last reader: only a writer gets in until it is over. That of a waiter
 -- of several keys is not: others of them may be held for longer.
 local time = redis.call('TIME')
 -- include: readers.lua

@@ -4,8 +4,8 @@
  *   readers   a key that is shared has readers, and it and their set end with the last of them; what keeps readers out
  *             for a writer ends a turn after they do, is cut to a turn when the last reader leaves, and is withdrawn
  *             by a writer that gives up and has a connection. What keeps all out ends a turn after the last of the keys
- *             that its wish wants, and until then nobody gets one of them but that wish, an older one, or, if it is one
- *             of readers, another reader */
+ *             that its waiter wants, and until then nobody gets one of them but that waiter, an older one, or, if it is
+ *             one of readers, another reader */
 #include <stdio.h>
 #include <string.h>
 

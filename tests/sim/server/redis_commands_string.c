@@ -133,7 +133,7 @@ struct reply *command_incrby(struct command_call *call)
     return call_integer(call, 2, &step) ? count_by(call, step) : reply_not_integer(call);
 }
 
-/* --- fields of bits: numbers of 16 bits at a position, as our histograms are ---------------------------------------- */
+/* --- fields of bits: numbers of 16 bits at a position, as our histograms are -------------------------------------- */
 
 enum { BITS_BYTES = 2, BITS_MOST = 65535 };
 

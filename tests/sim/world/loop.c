@@ -1,5 +1,5 @@
-/* base/loop.h in virtual time. A cycle is as that of the real loop: deadlines first, before every callback; then what is
- * ready, messages and answers; last the hooks. */
+/* base/loop.h in virtual time. A cycle is as that of the real loop: deadlines first, before every callback; then what
+ * is ready, messages and answers; last the hooks. */
 #include "base/loop.h"
 
 #include <netinet/in.h>

@@ -1,5 +1,5 @@
 -- Of a grant of all keys or none: a key that is taken ends it, and so do readers of the resource of which it is a
--- seat, and another wish that keeps its turn of a key.
+-- seat, and another waiter that keeps its turn of a key.
 -- Counts those with the old value.
 local old, replaced = ARGV[6] ~= '' and ARGV[6], 0
 for i = 2, #KEYS do

@@ -1,5 +1,5 @@
 -- A turn in milliseconds (REDLOCK_TURN_NS), and the sign behind the digits of an intent, nil if it has none: "+" of a
--- wish of several keys, "*" of readers that need several keys or seats free at once.
+-- waiter of several keys, "*" of readers that need several keys or seats free at once.
 local TURN_MS = 200
 local function sign_of(intent)
     return string.match(string.sub(intent, 32, 33), '^([+*]):')

@@ -1,7 +1,8 @@
 -- A lock that waits keeps its turn: hf:writer: and a key holds its intent (intent.lua). With a sign (turn.lua) it is
 -- kept from all others, or from all but readers, and `turns` is set while there may be any of these on this node.
--- turn_of: the name of the turn of the key that keeps out a wish with the intent `own` (nil: it keeps none itself); nil
--- if none does. A wish of several keys passes by those of younger ones. Of a seat, only readers want the resource.
+-- turn_of: the name of the turn of the key that keeps out a waiter with the intent `own` (nil: it keeps none itself);
+-- nil if none does. A waiter of several keys passes by those of younger ones. Of a seat, only readers want the
+-- resource.
 local turn_of
 if turns then
     -- include: turn.lua

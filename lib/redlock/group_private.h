@@ -8,7 +8,7 @@
  *                       turn of clients of other kinds (other_clients.c)
  *   lock_seats.c       the seats of a resource that several may hold (seats.h)
  *   batch.c             many locks in one script call; batch_codec.c: requests and answers
- *   pending_releases.c  releases that a node must still get when it comes back
+ *   late_releases.c  releases that a node must still get when it comes back
  *   group_node.c        one node: patience, pace, calls
  *
  * Each file calls only those below it. A lower file reports to a higher one through take_step, tell_answer,
@@ -20,8 +20,8 @@
  * and a fresh attempt never meets the value of the attempt before it (E4). On one node all of them go through the same
  * connection, so a release can never overtake the grant that it undoes (E2).
  *
- * Who goes first. Of the locks of this process that want a key, one has its turn, and the others stand in its line
- * (local_waiters.h). Only that one asks the nodes, and readers do, who stand in no line. If it is refused and asks
+ * Who goes first. Of the locks of this process that want a key, one has its turn, and the others wait behind it
+ * (local_waiters.h). Only that one asks the nodes, and readers do, who wait behind nobody. If it is refused and asks
  * again, it may leave an intent on all nodes (scripts/intent.lua), which keeps its turn from other processes:
  *
  *   of one key, or of a seat      new readers are refused, if readers are in its way
@@ -36,8 +36,8 @@
  *
  * The allocator never gets a lock back while its group lives: batches refer to locks by (pointer, round), and
  * a round is never used twice, so a late answer finds a lock that ignores it. */
-#ifndef REDLOCK_GROUP_H
-#define REDLOCK_GROUP_H
+#ifndef REDLOCK_GROUP_PRIVATE_H
+#define REDLOCK_GROUP_PRIVATE_H
 
 #include "base/buffer.h"
 #include "base/hash.h"
@@ -74,8 +74,8 @@ struct group_node {
     struct redis_call inspect_call, mark_call;
     struct instant inspected_at;     /* when it was last asked, in loop time */
     struct instant inspection_asked; /* the same, exactly */
-    struct list pending;             /* struct pending_release */
-    size_t pending_bytes;
+    struct list late;                /* struct late_release */
+    size_t late_bytes;
     unsigned grants_since_trim; /* that may have put fences into its set; begins by chance, or clients that grant few
                                    locks would never trim it */
     struct redlock_node_counters counters;
@@ -139,7 +139,7 @@ struct redlock_group {
     struct loop_hook send;
     struct instant granted_in;    /* the cycle in which grants left last */
     struct loop_timer pace_timer; /* set while grants are held back */
-    struct loop_timer pending_timer;
+    struct loop_timer late_timer;
     unsigned locks_in_use, batches_in_flight;
     char refusal[REFUSAL_BYTES_MAX]; /* which node refused a request last, and why */
     struct instant clash_told;
@@ -179,7 +179,7 @@ struct lock_wait {
 };
 
 /* Of a lock whose resource several may hold. It has the turn of one seat, at which it asks, or waits for a release;
- * if this process has all seats, it waits in a line of their resource for one of them. */
+ * if this process has all seats, it waits in a list of their resource for one of them. */
 struct lock_seats {
     struct redlock_lock *lock;
     unsigned limit; /* 0: the present request has none */
@@ -192,9 +192,9 @@ struct lock_seats {
     unsigned next;             /* where to ask at once, after a refusal; 0 = nowhere */
     unsigned freed;            /* reported since the pass began; 0 = none */
     unsigned row;              /* how often in a row a seat passed from lock to lock of this process */
-    struct local_waiter line;
-    struct local_key line_key;
-    struct buffer line_text, scratch;
+    struct local_waiter waiter;
+    struct local_key waiting_key;
+    struct buffer waiting_text, scratch;
     struct buffer keys; /* of all seats, while it listens for releases */
     uint16_t key_ends[REDLOCK_LIMIT_MAX + 1];
     uint64_t hash;
@@ -308,13 +308,12 @@ void node_counts_result(struct group_node *node, const struct redis_result *resu
 /* An attempt failed because no owner can have a majority; these nodes had granted to it. */
 void node_counts_split(struct redlock_group *group, node_set granted);
 
-/* pending_releases.c: `request` is a release script call that must still run on the node, until its keys expire. */
-enum pending_when { PENDING_SOON, PENDING_AFTER_RECONNECT };
-void pending_release_add(struct group_node *node, const struct buffer *request, struct instant until,
-                         enum pending_when when);
-void pending_release_reconnected(struct group_node *node);
-void pending_release_fire(struct loop_timer *timer);
-void pending_release_dispose(struct group_node *node);
+/* late_releases.c: `request` is a release script call that must still run on the node, until its keys expire. */
+enum late_when { LATE_SOON, LATE_AFTER_RECONNECT };
+void late_release_add(struct group_node *node, const struct buffer *request, struct instant until, enum late_when when);
+void late_release_reconnected(struct group_node *node);
+void late_release_fire(struct loop_timer *timer);
+void late_release_dispose(struct group_node *node);
 
 /* batch_codec.c: another lock of this process asks for the key at once, or has already done so. */
 bool lock_is_taken_over(const struct redlock_lock *lock, unsigned index);
@@ -334,15 +333,15 @@ void batches_flush_grants(struct redlock_group *group);
 void batches_dispose(struct redlock_group *group);
 
 /* lock_seats.c. */
-/* Takes limit and resource of the request, and the key of a seat. True when there were no seats before: their line
- * has to be initialised. */
+/* Takes limit and resource of the request, and the key of a seat. True when there were no seats before: their waiting
+ * list has to be initialised. */
 bool lock_seats_begin(struct redlock_lock *lock, const struct redlock_request *request);
 /* The lock has no turn. */
 void lock_seat_set(struct redlock_lock *lock, unsigned seat);
 /* The lock of this process that has the turn of a seat; NULL = none. */
 struct local_waiter *lock_seat_owner(const struct redlock_lock *lock, unsigned seat);
 /* The first that waits for any seat of the resource behind one of the keys of a lock without a limit; NULL = none. */
-struct local_waiter *lock_line_first(const struct redlock_lock *lock, unsigned index);
+struct local_waiter *lock_first_waiter(const struct redlock_lock *lock, unsigned index);
 /* Valid until the next call with seat 1, which has to be the first call. */
 struct key_span lock_seat_key(struct redlock_lock *lock, unsigned seat);
 /* The key under which it keeps a turn: of a seat that of the resource, whose readers are in its way. Valid until the
@@ -362,7 +361,7 @@ static inline bool lock_has_later_seat(const struct redlock_lock *lock)
 }
 
 /* lock_wait.c */
-void lock_wait_init_line(struct redlock_lock *lock);
+void lock_wait_init_seats(struct redlock_lock *lock);
 /* After a refusal: decides where else to ask at once, if the resource has several seats. Call it before the step is
  * performed. True: somewhere, which lock_wait_plan does. */
 bool lock_wait_seeks(struct redlock_lock *lock, const struct lease_step *step);
