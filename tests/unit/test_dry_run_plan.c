@@ -319,9 +319,6 @@ TEST(shadows_that_do_not_fit)
     plan.node_share = 0.51;
     assert_error(&config, "the share of a node's time");
     plan.node_share = 0.1;
-    plan.copy_rate = 0.5;
-    assert_error(&config, "reads of the live queues: 0.5 is out of range");
-    plan.copy_rate = 10;
     plan.points[0] = 8;
     plan.point_count = 1;
     assert_error(&config, "--shadow with --what-if");

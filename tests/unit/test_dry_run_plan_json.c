@@ -43,7 +43,6 @@ static struct dry_run_plan full_plan(void)
     plan.failures = 0.1;
     snprintf(plan.class_name, sizeof plan.class_name, "%s", "Überweisung \"x\"");
     plan.node_share = 0.07;
-    plan.copy_rate = 12.5;
     plan.speed = 3;
     struct popular resources[] = {{"a \"b\"", 0.1}, {"ü", 7}};
     popularity_weigh(&plan.popularity, resources, 2);
@@ -76,7 +75,7 @@ TEST(nothing_is_lost)
     assert_int_equal(again.hosts, 3);
     assert_int_equal(again.arrivals, DRY_RUN_OPEN);
     assert_true(again.rate == plan.rate && again.failures == plan.failures && again.node_share == plan.node_share);
-    assert_true(again.copy_rate == plan.copy_rate && again.speed == plan.speed);
+    assert_true(again.speed == plan.speed);
     assert_int_equal(again.population, 17);
     assert_int_equal(again.resources_per_task, 2);
     assert_string_equal(again.class_name, plan.class_name);

@@ -109,8 +109,6 @@ TEST(rates)
     assert_int_equal(plan.arrivals, DRY_RUN_CLOSED);
     assert_int_equal(plan.population, 7);
     assert_true(plan.is_population_given);
-    take("copy-rate", "50/s");
-    assert_near(plan.copy_rate, 50);
     static const char *const hostile[] = {"",     "200",  "/s",     "200/",  "200/d", "200/s ", "200 /s", "1/s/s",
                                           "-1/s", "+1/s", "0x10/s", "inf/s", "nan/s", "1e/s",   "1..2/s", "2\n/s"};
     for (size_t i = 0; i < sizeof hostile / sizeof hostile[0]; i++)
@@ -152,8 +150,6 @@ TEST(ways_to_be_popular)
     assert_int_equal(plan.popularity.kind, POPULARITY_HOT);
     assert_near(plan.popularity.hot_share, 0.9);
     assert_int_equal(plan.popularity.hot, 10);
-    take("uniform", NULL);
-    assert_int_equal(plan.popularity.kind, POPULARITY_UNIFORM);
     assert_int_equal(plan.popularity.count, 50);
     assert_refused("zipf", "-1", "is not an exponent from 0 to 20");
     assert_refused("zipf", "21", "is not an exponent from 0 to 20");
@@ -224,17 +220,10 @@ TEST(classes)
  * again. */
 TEST(random_texts_are_answered)
 {
-    static const char *const takes[] = {"private",    "name",
-                                        "seed",       "for",
-                                        "warm-up",    "threads",
-                                        "processes",  "hosts",
-                                        "closed",     "resources",
-                                        "rate",       "zipf",
-                                        "hot",        "hold",
-                                        "failures",   "class",
-                                        "node-share", "copy-rate",
-                                        "speed",      "fault",
-                                        "what-if",    "resources-per-task"};
+    static const char *const takes[] = {
+        "private",  "name",   "seed",       "for",   "warm-up", "threads", "processes",
+        "hosts",    "closed", "resources",  "rate",  "zipf",    "hot",     "hold",
+        "failures", "class",  "node-share", "speed", "fault",   "what-if", "resources-per-task"};
     static const char *const pieces[] = {"1",     "0",        "9",    ".",      ":",    ",",         "%",
                                          "/s",    "/h",       "ms",   "s",      "-",    "+",         "e",
                                          "exp:",  "fixed:",   "lock", "worker", "stop", "kill",      "slow",

@@ -11,7 +11,7 @@
 #include "base/quantity.h"
 #include "base/real.h"
 #include "redlock/redlock.h"
-#include "worker/dry_run/plan/plan_files.h"
+#include "worker/dry_run/plan/hold_file.h"
 #include "worker/dry_run/plan/plan_parameters.h"
 #include "worker/dry_run/load/recording.h"
 
@@ -197,15 +197,6 @@ static void popularity_replace(struct dry_run_plan *plan, struct popularity popu
     plan->popularity = popularity;
 }
 
-static bool uniform_take(void *target, const char *text, struct error *error)
-{
-    struct dry_run_plan *plan = target;
-    (void)text;
-    (void)error;
-    popularity_replace(plan, (struct popularity){.kind = POPULARITY_UNIFORM});
-    return true;
-}
-
 static bool zipf_take(void *target, const char *text, struct error *error)
 {
     struct dry_run_plan *plan = target;
@@ -231,14 +222,6 @@ static bool hot_take(void *target, const char *text, struct error *error)
         return false;
     popularity_replace(plan, (struct popularity){.kind = POPULARITY_HOT, .hot = hot, .hot_share = share});
     return true;
-}
-
-static bool popularity_take(void *target, const char *text, struct error *error)
-{
-    struct dry_run_plan *plan = target;
-    if (plan->is_count_given)
-        return error_set(error, "the file says how many resources there are: leave --resources out");
-    return plan_file_popularity(text, &plan->popularity, error);
 }
 
 /* --- holds ------------------------------------------------------------------------------------------------------ */
@@ -279,7 +262,7 @@ static bool hold_read(const char *text, struct distribution *hold, struct error 
     if (strncmp(text, lognormal, strlen(lognormal)) == 0)
         return lognormal_read(text + strlen(lognormal), hold, error);
     if (strncmp(text, file, strlen(file)) == 0)
-        return plan_file_holds(text + strlen(file), hold, error);
+        return hold_file_read(text + strlen(file), hold, error);
     return error_set(error, "\"%.60s\": write fixed:5ms, exp:5ms, lognormal:5ms,0.8 (mean and sigma) or file:PATH",
                      text);
 }
@@ -512,31 +495,28 @@ static bool what_if_take(void *target, const char *text, struct error *error)
     }
 
 const struct option_row plan_options[] = {
-    ROW("private", "[=NODES]", local_take, "on private nodes on this machine, with so many lock nodes (5)"),
-    ROW("shadow", NULL, shadow_take, "play what the live fleet has in its queues, and gets meanwhile"),
+    ROW("private", "[=NODES]", local_take, "on nodes of its own, so many lock nodes (5)"),
+    ROW("shadow", NULL, shadow_take, "play what the live fleet has and gets"),
     PLAN_FOR(PARAMETER),
     PLAN_WARM_UP(PARAMETER),
     PLAN_THREADS(PARAMETER),
     PLAN_PROCESSES(PARAMETER),
-    ROW("name", "NAME", name_take, "of a run of several hosts, the same on each; merge joins their results"),
+    ROW("name", "NAME", name_take, "of a run of several hosts: the same on each"),
     PLAN_HOSTS(PARAMETER),
     ROW("rate", "RATE", rate_take, "tasks come at random, so many a second: 200/s"),
-    ROW("closed", "N", closed_take, "so many tasks are there all the time (the default, with twice the threads)"),
-    ROW("resources", "N", resources_take, "how many there are to be locked (100)"),
-    ROW("uniform", NULL, uniform_take, "all resources are wanted equally often (the default)"),
-    ROW("zipf", "S", zipf_take, "the k-th resource is wanted in proportion to 1/k^S: 1.1"),
-    ROW("hot", "SHARE:N", hot_take, "a share of the tasks wants N of the resources: 0.9:10"),
-    ROW("popularity", "FILE", popularity_take, "resources and their weights: a line NAME WEIGHT each"),
+    ROW("closed", "N", closed_take, "so many tasks are always there (twice the threads)"),
+    ROW("resources", "N", resources_take, "so many can be locked, all alike (100)"),
+    ROW("zipf", "S", zipf_take, "the k-th resource is wanted like 1/k^S: 1.1"),
+    ROW("hot", "SHARE:N", hot_take, "a share of the tasks wants N of them: 0.9:10"),
     PLAN_PER_TASK(PARAMETER),
-    ROW("hold", "HOLD", hold_take, "fixed:5ms, exp:5ms, lognormal:5ms,0.8 or file:PATH (fixed:10ms)"),
+    ROW("hold", "HOLD", hold_take, "fixed:10ms, exp:5ms, lognormal:5ms,0.8, file:PATH"),
     PLAN_FAILURES(PARAMETER),
-    ROW("class", "CLASS", class_take, "whose settings in the configuration hold for the tasks"),
-    ROW("recorded", "FILE", recorded_take, "resources, holds and rate as in a worker's log, or an earlier run"),
+    ROW("class", "CLASS", class_take, "whose settings hold for the tasks"),
+    ROW("recorded", "FILE", recorded_take, "the load of a worker's log, or an earlier run"),
     PLAN_NODE_SHARE(PARAMETER),
-    PLAN_COPY_RATE(PARAMETER),
     PLAN_SPEED(PARAMETER),
-    ROW("fault", "FAULT", fault_take, "5s:stop:lock2:3s; again for more. WHEN:WHAT:WHOM[:HOW]"),
-    ROW("what-if", "threads=A,B", what_if_take, "a run with each of these numbers of threads"),
+    ROW("fault", "FAULT", fault_take, "5s:stop:lock2:3s; again for more"),
+    ROW("what-if", "threads=A,B", what_if_take, "a run with each number of threads"),
     PLAN_SEED(PARAMETER),
     {.type = OPTION_END},
 };

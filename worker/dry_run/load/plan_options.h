@@ -1,7 +1,7 @@
 /* What the options of `holdfast dry-run` do to a plan: rows (worker/config/command_options.h) whose struct is the plan.
  * What cannot be read leaves the plan as it was, and the error says which forms there are.
  *
- * The later option wins: --uniform, --zipf, --hot and --popularity replace each other, so do --rate and --closed;
+ * The later option wins: --zipf and --hot replace each other, so do --rate and --closed;
  * --recorded sets resources, holds and rate, which later options change. plan_check judges whether the parts fit
  * together. Options with a FILE block while it is read; "-" is standard input. */
 #ifndef WORKER_DRY_RUN_PLAN_OPTIONS_H

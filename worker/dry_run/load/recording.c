@@ -8,7 +8,6 @@
 
 #include "base/log.h"
 #include "base/memory.h"
-#include "worker/dry_run/plan/plan_files.h"
 #include "worker/dry_run/report/result_json.h"
 #include "worker/history/log_reader.h"
 

@@ -18,7 +18,7 @@
 
 #define PAUSE_NS (100 * NS_PER_MS)
 /* An entry of the schedule that was read costs so long until it is read again: a short one is part of every look, a
- * long one takes a fifth of the default --copy-rate. */
+ * long one takes a fifth of DRY_RUN_COPY_RATE. */
 #define SCHEDULE_EACH_NS (5 * NS_PER_MS)
 #define PATIENCE_NS      (5 * NS_PER_S)
 /* A task that waits for a lock, and is not the first, is in the schedule for so long ahead. */
@@ -471,7 +471,7 @@ static void answered(struct redis_call *call, const struct redis_result *result)
         return;
     }
     size_t entries = reply_take(shadow, result->outcome == REDIS_VALUE ? result->reply : &nothing);
-    int64_t paced_ns = (int64_t)((double)entries / shadow->options.plan->copy_rate * (double)NS_PER_S);
+    int64_t paced_ns = (int64_t)((double)entries / DRY_RUN_COPY_RATE * (double)NS_PER_S);
     bool is_new_look = shadow->step == SHADOW_LENGTH && shadow->place == 0;
     look_after(shadow, is_new_look && paced_ns < PAUSE_NS ? PAUSE_NS : paced_ns);
 }
@@ -531,7 +531,7 @@ struct shadow *shadow_create(const struct shadow_options *options)
     node.reply_limit = REPLY_BYTES_MAX;
     node.element_limit = REPLY_ELEMENTS_MAX;
     shadow->options = *options;
-    shadow->rate = options->plan->copy_rate;
+    shadow->rate = DRY_RUN_COPY_RATE;
     shadow->is_opening = shadow->is_first = true;
     shadow->total_first = -1;
     shadow->limits = config_task_limits(options->live);

@@ -12,8 +12,8 @@
  * until it finds what it knows, at the claims, and at the schedule. A task that is pushed, run and gone between two
  * looks is missed; shadow_counts has how many that may have been.
  *
- * It reads at most `copy_rate` entries a second, and passes on at most as many tasks a second as shadow_limit says, so
- * that what they cause stays within its share of the nodes (rate_limiter.h).
+ * It reads at most DRY_RUN_COPY_RATE entries a second, and passes on at most as many tasks a second as shadow_limit
+ * says, so that what they cause stays within its share of the nodes (rate_limiter.h).
  *
  * Memory: 16 bytes for each task that was seen, and the tasks that were read and not passed on yet, at most
  * SHADOW_QUEUE_MAX of a queue. Runs on the loop. If the process dies, nothing is left anywhere. */

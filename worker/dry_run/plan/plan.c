@@ -25,7 +25,6 @@ void plan_init(struct dry_run_plan *plan)
         .hold = {.kind = DISTRIBUTION_FIXED, .mean_s = USUAL_HOLD_S},
         .class_name = DRY_RUN_CLASS,
         .node_share = 0.1,
-        .copy_rate = 1000,
         .speed = 1,
     };
 }

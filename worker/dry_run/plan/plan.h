@@ -39,6 +39,8 @@ enum {
 
 /* Above it a seed could not go through every reader of JSON. */
 #define DRY_RUN_SEED_MAX ((INT64_C(1) << 53) - 1)
+/* Entries of live queues that a shadow reads a second, and tasks that it plays at most. */
+#define DRY_RUN_COPY_RATE 1000.0
 /* Tasks a second; far more than one queue node can take. */
 #define DRY_RUN_RATE_MAX 1e6
 /* Holds are divided by a factor between these. */
@@ -101,7 +103,6 @@ struct dry_run_plan {
     char class_name[DRY_RUN_CLASS_BYTES_MAX + 1]; /* whose settings hold for its tasks; DRY_RUN_CLASS = the defaults */
     /* of a shadow */
     double node_share; /* of a node's time that the run may use, 0 to 1 */
-    double copy_rate;  /* entries a second that are read of the live queues */
     double speed;      /* holds are divided by it */
     struct dry_run_fault faults[DRY_RUN_FAULTS_MAX];
     unsigned fault_count;

@@ -221,10 +221,6 @@ static void check_shadow(const struct check *check)
                        "the share of a node's time that a shadow may use: %g is not more than 0 and "
                        "at most 0.5",
                        plan->node_share);
-    if (plan->copy_rate < 1)
-        findings_error(check->findings,
-                       "entries a second that a shadow reads of the live queues: %g is out of range: from 1 to %g",
-                       plan->copy_rate, DRY_RUN_RATE_MAX);
     if (plan->point_count > 0)
         findings_error(check->findings, "--shadow with --what-if: the fleet goes on between two points, so they would "
                                         "not be of the same load; use --recorded with what the shadow measured");

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "redlock/redlock.h"
-#include "worker/dry_run/plan/plan_files.h"
 #include "worker/dry_run/plan/plan_parameters.h"
 
 #define WEIGHT_MAX 1e15

@@ -11,6 +11,8 @@
 
 #include "base/invariant.h"
 #include "base/memory.h"
+#include "base/utf8.h"
+#include "redlock/redlock.h"
 
 static double weight_of(const struct popularity *popularity, unsigned resource)
 {
@@ -168,4 +170,23 @@ void popularity_fini(struct popularity *popularity)
     free(popularity->cumulative);
     popularity->names = NULL;
     popularity->weights = popularity->cumulative = NULL;
+}
+
+/* --- names -------------------------------------------------------------------------------------------------------- */
+
+bool text_is_plain(const char *text, size_t length)
+{
+    for (const char *at = text, *end = text + length; at < end;) {
+        size_t character = utf8_length(at, end);
+        if (character == 0 || (unsigned char)*at < ' ' || *at == 0x7f)
+            return false;
+        at += character;
+    }
+    return true;
+}
+
+bool resource_name_is_sound(const char *name, size_t length)
+{
+    return length > 0 && length <= REDLOCK_RESOURCE_BYTES_MAX && !(length >= 3 && memcmp(name, "hf:", 3) == 0) &&
+           text_is_plain(name, length);
 }

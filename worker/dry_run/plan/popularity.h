@@ -8,6 +8,8 @@
 #ifndef WORKER_DRY_RUN_POPULARITY_H
 #define WORKER_DRY_RUN_POPULARITY_H
 
+#include <stdbool.h>
+
 #include <stddef.h>
 
 enum popularity_kind { POPULARITY_UNIFORM, POPULARITY_ZIPF, POPULARITY_HOT, POPULARITY_WEIGHTS };
@@ -47,5 +49,10 @@ const char *popularity_name(const struct popularity *popularity, unsigned resour
 
 void popularity_copy(struct popularity *copy, const struct popularity *popularity);
 void popularity_fini(struct popularity *popularity);
+
+/* UTF-8 without control characters. */
+bool text_is_plain(const char *text, size_t length);
+/* Whether a resource can have this name: 1 to 512 bytes of UTF-8 without control characters, not beginning "hf:". */
+bool resource_name_is_sound(const char *name, size_t length);
 
 #endif

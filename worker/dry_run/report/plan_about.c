@@ -88,7 +88,7 @@ void plan_about(const struct dry_run_plan *plan, struct buffer *out)
 static void popularity_options(const struct popularity *popularity, struct buffer *out)
 {
     if (popularity->kind == POPULARITY_WEIGHTS) {
-        buffer_append_text(out, " --popularity FILE");
+        buffer_append_text(out, " --recorded FILE");
         return;
     }
     buffer_format(out, " --resources %u", popularity->count);

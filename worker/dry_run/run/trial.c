@@ -105,7 +105,7 @@ static void fleet_copied(void *context)
 static void fleet_begin(struct trial *trial)
 {
     const struct dry_run_plan *plan = trial->plan;
-    trial->limiter = rate_limiter_begin(plan->node_share, plan->copy_rate);
+    trial->limiter = rate_limiter_begin(plan->node_share, DRY_RUN_COPY_RATE);
     trial->shadow = shadow_create(&(struct shadow_options){.loop = trial->loop,
                                                            .live = trial->run->live,
                                                            .plugins = trial->run->plugins,
