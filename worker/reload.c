@@ -46,16 +46,16 @@ struct reload {
 /* From this many on the log mentions the memory of plugins that are never unloaded. */
 enum { GENERATIONS_USUAL = 8 };
 
-/* What startup_check has against it will be said again on the loop, which knows more; here it only keeps plugins from
+/* What startup_check_plugins has against it will be said again on the loop, which knows more; here it only keeps plugins from
  * being opened for nothing. */
 static bool may_open(const struct config *fresh, const struct plugins *plugins, struct findings *findings)
 {
     struct findings trial = {0};
-    startup_check(fresh, plugins, &trial);
+    startup_check_plugins(fresh, plugins, &trial);
     size_t errors = trial.errors;
     findings_fini(&trial);
     if (errors > 0)
-        startup_check(fresh, plugins, findings);
+        startup_check_plugins(fresh, plugins, findings);
     return errors == 0;
 }
 
@@ -206,8 +206,7 @@ static void *reader_run(void *argument)
     if (reload->plugins != NULL)
         reload->periodic = periodic_read(reload->fresh, &reload->findings);
     if (reload->findings.errors == 0)
-        reload->event_environment = surroundings_read(&reload->fresh->on_event.surroundings, reload->fresh->path,
-                                                      "on_event.", &reload->findings);
+        reload->event_environment = startup_check_events(reload->fresh, &reload->findings);
     loop_post(reload->worker->loop, &reload->read);
     return NULL;
 }
@@ -259,7 +258,7 @@ static bool running_fits(struct worker *worker, const struct plugins *plugins, s
 {
     struct error error = ERROR_NONE;
     struct redlock_terms terms;
-    startup_check(worker->options.config, plugins, findings);
+    startup_check_plugins(worker->options.config, plugins, findings);
     if (worker->locks != NULL && !lock_setup_terms(worker->options.config, &terms, &error))
         findings_error(findings, "%s", error.text);
     else if (worker->locks != NULL)

@@ -331,7 +331,7 @@ void startup_check_log(const struct config *config, struct findings *findings)
                        strerror(failure));
 }
 
-void startup_check(const struct config *config, const struct plugins *plugins, struct findings *findings)
+void startup_check_plugins(const struct config *config, const struct plugins *plugins, struct findings *findings)
 {
     if (plugins_handler_count(plugins) == 0 && findings->errors == 0)
         findings_error(findings,
@@ -345,9 +345,20 @@ void startup_check(const struct config *config, const struct plugins *plugins, s
         check_isolation(&config->classes[i], plugins, findings);
     for (size_t i = 0; i < config->plugin_count; i++)
         check_settings(&config->plugins[i], plugins, findings);
+}
+
+char **startup_check_events(const struct config *config, struct findings *findings)
+{
     const struct config_event *event = &config->on_event;
-    if (event->command.count > 0 && event->command.items[0][0] == '/')
+    if (event->command.count == 0)
+        return NULL;
+    if (event->command.items[0][0] == '/')
         program_file_check(event->command.items[0], event->source.where, "on_event.command", findings);
-    if (event->command.count > 0)
-        surroundings_forget(surroundings_read(&event->surroundings, event->source.where, "on_event.", findings));
+    return surroundings_read(&event->surroundings, event->source.where, "on_event.", findings);
+}
+
+void startup_check(const struct config *config, const struct plugins *plugins, struct findings *findings)
+{
+    startup_check_plugins(config, plugins, findings);
+    surroundings_forget(startup_check_events(config, findings));
 }

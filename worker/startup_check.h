@@ -15,7 +15,13 @@ void startup_leave_out(const struct config *config, struct plugins *plugins, str
 void startup_check_periodic(const struct config *config, const struct plugins *plugins, struct findings *findings);
 /* Whether the log file can be written, without making it: a worker finds out when it opens the file. */
 void startup_check_log(const struct config *config, struct findings *findings);
+/* Both of what follows. May block: not on the loop. */
 void startup_check(const struct config *config, const struct plugins *plugins, struct findings *findings);
+/* Does not block. */
+void startup_check_plugins(const struct config *config, const struct plugins *plugins, struct findings *findings);
+/* Looks at the program of `on_event`, and returns its variables as surroundings_read does; NULL if there is none. May
+ * block. */
+char **startup_check_events(const struct config *config, struct findings *findings) MUST_CHECK;
 /* What can only be judged when the lock nodes have said how long a key may live there; 0 = not known. */
 void startup_check_holds(const struct config *config, const struct plugins *plugins, int64_t max_ttl_ns,
                          struct findings *findings);

@@ -577,10 +577,8 @@ static void isolation_build(struct worker *worker)
     worker->launcher = launcher_create(worker->loop, options->zygote, options->run_table, zygote_lost, worker);
     worker->event_commands =
         event_commands_create(worker->loop, worker->launcher, &options->config->on_event, options->config->worker.host);
-    struct findings findings = {0}; /* startup_check has told them */
-    event_commands_set_environment(worker->event_commands,
-                                   surroundings_read(&options->config->on_event.surroundings, "", "", &findings));
-    findings_fini(&findings);
+    event_commands_set_environment(worker->event_commands, options->event_environment);
+    worker->options.event_environment = NULL;
     worker->isolation = isolation_create(&(struct isolation_options){.loop = worker->loop,
                                                                      .launcher = worker->launcher,
                                                                      .run_table = options->run_table,
@@ -666,6 +664,7 @@ static void worker_free(struct worker *worker)
     if (worker->isolation != NULL)
         isolation_destroy(worker->isolation);
     event_commands_destroy(worker->event_commands);
+    surroundings_forget(worker->options.event_environment);
     if (worker->loop != NULL)
         loop_measure_cycles(worker->loop, NULL);
     monitor_destroy(worker->monitor);

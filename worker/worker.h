@@ -23,6 +23,7 @@ struct worker_options {
     const char *queues;                     /* as --queues gave them; NULL = those of the configuration */
     struct plugins *plugins;                /* open; the worker exchanges what is in the set */
     struct job_hosts *hosts;                /* for plugins that are opened later */
+    char **event_environment;               /* of startup_check_events; the worker takes it over; NULL = none */
     bool drain;                             /* stop when there is nothing to do */
     uint64_t max_tasks;                     /* stop after that many, without those that were parked; 0 = no limit */
     unsigned process;                       /* its number under a supervisor, from 1; 0 = it is alone */

@@ -10,6 +10,7 @@
 #include "queue/scripts.h"
 #include "worker/commands/origin.h"
 #include "worker/config/config.h"
+#include "worker/config/surroundings.h"
 #include "worker/task/crash_note.h"
 #include "worker/nodes/node_client.h"
 #include "worker/isolation/runner_process.h"
@@ -38,6 +39,7 @@ struct work_command {
     struct config *config;
     struct plugins *plugins;
     struct job_hosts *hosts;
+    char **event_environment;
     struct run_table *run_table;
     struct zygote zygote;
 };
@@ -192,7 +194,8 @@ static bool prepare(struct work_command *command)
             plugins_load_vetted(worker->jobs_directory, worker->jobs.items, worker->jobs.count, findings);
         plugins_add_programs(command->plugins, NULL, command->config, findings);
         startup_leave_out(command->config, command->plugins, findings);
-        startup_check(command->config, command->plugins, findings);
+        startup_check_plugins(command->config, command->plugins, findings);
+        command->event_environment = startup_check_events(command->config, findings);
         root_check(command, findings);
     }
     if (findings->errors > 0 || command->process == NULL || command->process->number == 1)
@@ -222,6 +225,8 @@ static int work(struct work_command *command)
         command->worker.config = command->config;
         command->worker.plugins = command->plugins;
         command->worker.hosts = command->hosts;
+        command->worker.event_environment = command->event_environment;
+        command->event_environment = NULL;
         plugins_tell(command->plugins, 0);
         code = (int)worker_run(&command->worker, &abandoned);
     }
@@ -252,6 +257,7 @@ static int start(struct work_command *command)
 static int run_worker(struct work_command *command)
 {
     int code = start(command);
+    surroundings_forget(command->event_environment);
     plugins_close(command->plugins);
     if (command->hosts != NULL)
         job_hosts_destroy(command->hosts);
