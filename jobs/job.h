@@ -116,7 +116,8 @@ typedef struct hf_job_api {
     int (*arg_text)(const hf_job *job, unsigned index, const char **text);
     void (*log)(hf_job *job, enum hf_log_level level, const char *format, ...) __attribute__((format(printf, 3, 4)));
     /* The same with fields that a machine can read: a line `job_event event=NAME jid=... class=... KEY=VALUE ...`.
-     * Names and keys are words of letters, digits and _. At most 16 fields; what does not fit a line is left out. */
+     * Names and keys are words of letters, digits and _. At most 16 fields; the field fields_dropped counts others and
+     * those without a word for a key. What does not fit a line is left out. */
     void (*event)(hf_job *job, enum hf_log_level level, const char *name, const hf_field *fields, size_t count);
     /* Why run() is about to return HF_FAIL or HF_BURY; kept in the task's record. If a fence refused the run's write,
      * use "HF::FencedOff" (HF_FENCED_OFF of holdfast/fence.h): the worker counts these. */

@@ -46,8 +46,8 @@ struct reload {
 /* From this many on the log mentions the memory of plugins that are never unloaded. */
 enum { GENERATIONS_USUAL = 8 };
 
-/* What startup_check_plugins has against it will be said again on the loop, which knows more; here it only keeps plugins from
- * being opened for nothing. */
+/* What startup_check_plugins has against it will be said again on the loop, which knows more; here it only keeps
+ * plugins from being opened for nothing. */
 static bool may_open(const struct config *fresh, const struct plugins *plugins, struct findings *findings)
 {
     struct findings trial = {0};

@@ -75,6 +75,18 @@ bool json_object_element(struct text_span object, size_t index, struct text_span
     return false;
 }
 
+size_t json_object_count(struct text_span object)
+{
+    struct json_scan scan;
+    struct json_item item;
+    size_t count = 0;
+    json_scan_begin(&scan, object.bytes, object.length, &checked_before, NULL);
+    if (json_scan_open(&scan, '{'))
+        while (json_scan_next(&scan, &item))
+            count++;
+    return count;
+}
+
 bool json_string_read(struct text_span value, struct buffer *out)
 {
     struct text_span contents = json_text_contents(value);

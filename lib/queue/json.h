@@ -49,6 +49,7 @@ size_t json_object_member(struct text_span object, struct text_span name, struct
 /* The index-th member of a valid raw JSON object: its name without quotes and with its escapes, and its value. False
  * when there are fewer. */
 bool json_object_element(struct text_span object, size_t index, struct text_span *name, struct text_span *value);
+size_t json_object_count(struct text_span object); /* its members; 0 if it is none */
 
 /* Whether a valid raw JSON value is a string / an integer that fits, and its value. The string is appended to `out`,
  * unescaped; one with half a surrogate pair, which UTF-8 cannot express, is refused and leaves `out` as it was. */

@@ -246,7 +246,7 @@ TEST(an_event_is_made_of_words)
     const hf_job_api *api = table("job");
     const hf_field fields[] = {{"to", "a b"}, {"two words", "x"}, {"none", NULL}, {NULL, "y"}, {"cost", "7"}};
     api->event(&job, HF_LOG_INFO, "mail_sent", fields, 5);
-    assert_string_equal(said, "j1 1 mail_sent to=a b cost=7");
+    assert_string_equal(said, "j1 1 mail_sent to=a b cost=7 fields_dropped=3");
     said[0] = '\0';
     api->event(&job, HF_LOG_INFO, "no word", fields, 5);
     api->event(&job, HF_LOG_INFO, NULL, fields, 5);

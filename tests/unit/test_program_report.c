@@ -110,10 +110,22 @@ TEST(fields_of_a_log_line_are_words)
 {
     put("{\"log\":{\"level\":\"error\",\"text\":\"t\",\"fields\":{\"a\":\"x y\",\"b "
         "c\":1,\"d\":2.50,\"e\":[1],\"\":3}}}\n");
-    assert_string_equal(buffer_text(&said), "3:log,text=t,a=x y,d=2.50,e=[1];");
+    assert_string_equal(buffer_text(&said), "3:log,text=t,a=x y,d=2.50,e=[1],fields_dropped=2;");
     buffer_clear(&said);
     put("{\"log\":{\"level\":\"debug\",\"text\":\"t\"}}\n{\"log\":{\"level\":\"loud\"}}\n");
     assert_string_equal(buffer_text(&said), "1:;");
+}
+
+TEST(more_fields_of_a_log_line_than_there_may_be_are_counted)
+{
+    struct buffer text = {0};
+    buffer_append_text(&text, "{\"log\":{\"text\":\"t\",\"fields\":{\"f0\":0");
+    for (int i = 1; i < 17; i++)
+        buffer_format(&text, ",\"f%d\":%d", i, i);
+    buffer_append_text(&text, "}}}\n");
+    put(buffer_text(&text));
+    buffer_fini(&text);
+    assert_non_null(strstr(buffer_text(&said), ",f14=14,fields_dropped=2;"));
 }
 
 TEST(nonsense_is_ignored_and_counted)

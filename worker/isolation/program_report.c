@@ -1,12 +1,13 @@
 #include "worker/isolation/program_report.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "queue/iteration.h"
 #include "queue/json.h"
 
-enum { FIELDS_MAX = 16, WORD_MAX = 64 };
+enum { FIELDS_MAX = JOB_FIELDS_MAX, WORD_MAX = 64 };
 
 static const struct envelope_limits bounds = {.size = PROGRAM_REPORT_LINE_MAX, .depth = 64, .keys = 100000};
 
@@ -138,10 +139,12 @@ static size_t text_keep(struct buffer *texts, struct text_span value)
     return start;
 }
 
+/* What is beyond the most, or has no word for a name, is left out and counted. */
 static void fields_tell(struct hf_job *job, enum hf_log_level level, const char *text, struct text_span from)
 {
-    size_t keys[FIELDS_MAX], values[FIELDS_MAX], count = 0;
-    hf_field fields[FIELDS_MAX] = {{"text", text}};
+    size_t keys[FIELDS_MAX], values[FIELDS_MAX], count = 0, all = json_object_count(from);
+    hf_field fields[FIELDS_MAX + 1] = {{"text", text}};
+    char dropped[24];
     struct text_span name, value;
     struct buffer texts = {0};
     for (size_t i = 0; i < FIELDS_MAX - 1 && json_object_element(from, i, &name, &value); i++) {
@@ -152,6 +155,9 @@ static void fields_tell(struct hf_job *job, enum hf_log_level level, const char 
     }
     for (size_t i = 0; i < count; i++)
         fields[i + 1] = (hf_field){texts.bytes + keys[i], texts.bytes + values[i]};
+    snprintf(dropped, sizeof dropped, "%zu", all - count);
+    if (all > count)
+        fields[++count] = (hf_field){JOB_FIELDS_DROPPED, dropped};
     job->link->event(job, level, "log", fields, count + 1);
     buffer_fini(&texts);
 }

@@ -105,8 +105,8 @@ enum {
     RUNNER_REASON_MAX = 1024,
     RUNNER_FRAME_MAX = 4 << 20, /* the largest body from a runner process */
     RUNNER_SETTINGS_MAX = 1024,
-    RUNNER_TEXT_MAX = LOG_QUOTE_MAX - 1, /* of a log line or a value in it; the log shows no more */
-    RUNNER_FIELDS_MAX = 16,
+    RUNNER_TEXT_MAX = LOG_QUOTE_MAX - 1,    /* of a log line or a value in it; the log shows no more */
+    RUNNER_FIELDS_MAX = JOB_FIELDS_MAX + 1, /* with the count of those that were left out */
     RUNNER_WORD_MAX = 64,
 };
 

@@ -11,7 +11,7 @@
 #include "queue/follow_up.h"
 #include "queue/json.h"
 
-enum { WORD_MAX = 64, FIELDS_MAX = 16 };
+enum { WORD_MAX = 64 };
 
 struct job_text {
     struct job_text *next;
@@ -98,17 +98,21 @@ static bool is_word(const char *text)
            strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == length;
 }
 
-/* Skips invalid fields; ignores an event without a name. */
+/* Leaves out invalid fields, and counts them; ignores an event without a name. */
 static void job_event(hf_job *job, enum hf_log_level level, const char *name, const hf_field *fields, size_t count)
 {
     enum hf_log_level known = (unsigned)level <= HF_LOG_ERROR ? level : HF_LOG_INFO;
-    hf_field sound[FIELDS_MAX];
+    hf_field sound[JOB_FIELDS_MAX + 1];
     size_t sound_count = 0;
+    char dropped[24];
     if (!is_word(name) || !job->link->hears(job, known))
         return;
-    for (size_t i = 0; fields != NULL && i < count && sound_count < FIELDS_MAX; i++)
+    for (size_t i = 0; fields != NULL && i < count && sound_count < JOB_FIELDS_MAX; i++)
         if (is_word(fields[i].key) && fields[i].value != NULL)
             sound[sound_count++] = fields[i];
+    snprintf(dropped, sizeof dropped, "%zu", count - sound_count);
+    if (fields != NULL && count > sound_count)
+        sound[sound_count++] = (hf_field){JOB_FIELDS_DROPPED, dropped};
     job->link->event(job, known, name, sound, sound_count);
 }
 

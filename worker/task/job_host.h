@@ -77,6 +77,10 @@ enum { JOB_FENCE_SIZE = 21 };
 
 struct job_text; /* texts lent to the handler until its run ends */
 
+/* The most fields of an event, but for the one that counts what was left out. */
+enum { JOB_FIELDS_MAX = 16 };
+#define JOB_FIELDS_DROPPED "fields_dropped"
+
 /* Connects the run to its host. All functions are called on the handler's thread. */
 struct job_link {
     /* Asks the lock nodes: true if a majority confirms that the lock is held. Blocks for at most `limit_ns`. */
