@@ -309,8 +309,7 @@ static void assert_no_successor(const struct waiting_successor *successor)
     assert_waiting("one=P two=P");
 }
 
-/* A waiter says nothing of a task that needs the list's resource alone, or its digest if an earlier version wrote it.
- * */
+/* A waiter says nothing of a task that needs the list's resource alone, or names its digest. */
 TEST(test_a_successor_may_need_what_the_list_is_for)
 {
     static const char own_set[] = "ac6f21194a0446a685f35a811eebd322734ba283"; /* SHA-1 of LIST and its NUL */

@@ -47,7 +47,7 @@ local function waiting_list(order, waiters, schedule, paused, now)
     end
 
     -- The needs of a task that needs only what this list is for. Most parked tasks do, so they say '' instead,
-    -- which takes less memory. Earlier versions hand the lock on to none of these; they wake them.
+    -- which takes less memory.
     function list.own_set(name)
         return redis.sha1hex(name .. '\0')
     end
