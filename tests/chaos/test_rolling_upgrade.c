@@ -3,8 +3,8 @@
  * none runs again unless its process was killed, no two run at once under one lock, and the tokens of each resource
  * rise all the time.
  *
- * HOLDFAST_FORMER names a folder with the program of an earlier release, and in plugins the ledger (tests/plugins),
- * built with its headers. Without it the first workers are of this build, too.
+ * HOLDFAST_FORMER names a folder with the program of the release before, and in plugins the ledger (tests/plugins),
+ * built with its headers. Without it the first workers are of the other build of this tree, the core.
  *
  * The ledger of the handlers says when tasks ran and under which tokens; account.h explains those that ran again. */
 #include "tests/support/test.h"
@@ -156,15 +156,22 @@ static void quiet_run(void)
 
 /* --- workers ------------------------------------------------------------------------------------------------------ */
 
-static unsigned work(const char *release)
+static unsigned work(void)
 {
+    return fleet_work(&fleet, &(struct fleet_setup){.plugin = "ledger", .worker = "lease = \"5s\";"});
+}
+
+static unsigned former_work(void)
+{
+    const char *release = getenv("HOLDFAST_FORMER");
     char program[4096], plugins[4096];
-    struct fleet_setup setup = {.plugin = "ledger", .worker = "lease = \"5s\";"};
+    struct fleet_setup setup = {.plugin = "ledger", .worker = "lease = \"5s\";", .program = program};
     if (release != NULL) {
         snprintf(program, sizeof program, "%s/holdfast", release);
         snprintf(plugins, sizeof plugins, "%s/plugins", release);
-        setup.program = program;
         setup.jobs = plugins;
+    } else {
+        snprintf(program, sizeof program, "%s/core/holdfast", test_build());
     }
     return fleet_work(&fleet, &setup);
 }
@@ -209,13 +216,13 @@ static bool is_recorded(unsigned node)
 /* --- the test ----------------------------------------------------------------------------------------------------- */
 
 /* Workers of both versions take each other's tasks, also those of the killed. */
-static void workers_upgrade(const char *former, unsigned *workers)
+static void workers_upgrade(unsigned *workers)
 {
-    unsigned olds[] = {work(former), work(former)};
+    unsigned olds[] = {former_work(), former_work()};
     load_until_ended(100);
     quiet_run();
     for (unsigned i = 0; i < 3; i++)
-        workers[i] = work(NULL);
+        workers[i] = work();
     LOAD_UNTIL(ended_by(workers[0]) > 0 && ended_by(workers[1]) > 0 && ended_by(workers[2]) > 0);
     redis_server_restart(fleet.locks.servers[0]);
     assert_string_equal(lock_cluster_ask(&fleet.locks, 0, "DBSIZE"), "0");
@@ -227,7 +234,7 @@ static void workers_upgrade(const char *former, unsigned *workers)
     quiet_run();
     redis_server_resume(fleet.locks.servers[1]);
     one_fleet_stop(olds[1]);
-    workers[0] = work(NULL);
+    workers[0] = work();
     LOAD_UNTIL(ended_by(workers[0]) > 0);
 }
 
@@ -247,7 +254,7 @@ TEST(a_rolling_upgrade_loses_and_doubles_nothing)
     for (unsigned i = 0; i < fleet.locks.count; i++)
         for (unsigned resource = 0; resource < RESOURCES; resource++)
             lock_cluster_ask(&fleet.locks, i, "ZADD hf:fences %llu lock:r%u", FIRST_TOKEN, resource);
-    workers_upgrade(getenv("HOLDFAST_FORMER"), workers);
+    workers_upgrade(workers);
     load_until_ended(100);
     quiet_run();
     test_await(ended() >= pushed && fleet_left(&fleet) == 0);
