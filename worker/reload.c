@@ -15,6 +15,10 @@
 #include "worker/supervisor/service_notify.h"
 #include "worker/startup_check.h"
 #include "worker/task/job_host.h"
+#include "worker/events/event_commands.h"
+#include "worker/monitor/monitor.h"
+#include "worker/periodic/periodic.h"
+#include "worker/presence/announced_terms.h"
 #include "worker/worker_state.h"
 
 /* A fresh configuration that was taken: it holds the old values. */

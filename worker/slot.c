@@ -6,6 +6,9 @@
 #include "base/invariant.h"
 #include "base/log.h"
 #include "base/random.h"
+#include "queue/waiting.h"
+#include "worker/locks/contention.h"
+#include "worker/presence/announced_terms.h"
 #include "worker/worker_state.h"
 
 static void slot_perform(struct slot *slot, struct flow_step step);

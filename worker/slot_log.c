@@ -13,6 +13,8 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "worker/config/suggest.h"
+#include "worker/events/ended_tasks.h"
+#include "worker/events/event_commands.h"
 #include "worker/worker_state.h"
 
 /* --- what is observed --------------------------------------------------------------------------------------------- */

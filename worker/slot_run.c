@@ -20,6 +20,7 @@
 #include "worker/task/crash_note.h"
 #include "worker/task/job_host.h"
 #include "worker/task/run_outcome.h"
+#include "worker/events/ended_tasks.h"
 #include "worker/worker_state.h"
 
 /* Between the kill and the time at which the worker abandons what runs: the zygote reaps the process and reports that

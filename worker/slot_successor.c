@@ -21,6 +21,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "queue/waiting.h"
+#include "worker/locks/contention.h"
 #include "worker/worker_state.h"
 
 #define KEPT_MIN_NS (1 * NS_PER_S)

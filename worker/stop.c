@@ -23,6 +23,10 @@
 #include "base/log.h"
 #include "worker/reload.h"
 #include "worker/supervisor/service_notify.h"
+#include "queue/promoter.h"
+#include "worker/events/event_commands.h"
+#include "worker/periodic/periodic.h"
+#include "worker/presence/presence.h"
 #include "worker/worker_state.h"
 
 #define LOOK_NS          (10 * NS_PER_MS)

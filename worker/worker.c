@@ -21,6 +21,17 @@
 #include "worker/supervisor/service_notify.h"
 #include "worker/signals.h"
 #include "worker/startup_check.h"
+#include "queue/dead_set_watch.h"
+#include "queue/promoter.h"
+#include "worker/events/ended_tasks.h"
+#include "worker/events/event_commands.h"
+#include "worker/locks/contention.h"
+#include "worker/locks/program_releases.h"
+#include "worker/locks/late_releases.h"
+#include "worker/monitor/monitor.h"
+#include "worker/periodic/periodic.h"
+#include "worker/presence/announced_terms.h"
+#include "worker/presence/presence.h"
 #include "worker/worker_state.h"
 
 static void queue_wake(void *context)

@@ -4,20 +4,9 @@
 #ifndef WORKER_WORKER_STATE_H
 #define WORKER_WORKER_STATE_H
 
-#include "queue/dead_set_watch.h"
-#include "queue/promoter.h"
-#include "worker/events/ended_tasks.h"
-#include "worker/events/event_commands.h"
 #include "worker/events/tally.h"
 #include "worker/events/work_report.h"
 #include "worker/events/task_log.h"
-#include "worker/locks/contention.h"
-#include "worker/locks/program_releases.h"
-#include "worker/locks/late_releases.h"
-#include "worker/monitor/monitor.h"
-#include "worker/periodic/periodic.h"
-#include "worker/presence/announced_terms.h"
-#include "worker/presence/presence.h"
 #include "worker/slot.h"
 #include "worker/stop.h"
 #include "worker/worker.h"
