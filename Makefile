@@ -94,16 +94,7 @@ PLUGINS     := $(wildcard tests/plugins/*.c tests/plugins/*/*.c)
 PRELOADS    := $(wildcard worker/dry_run/preload/*.c)
 BENCHES     := $(wildcard tests/bench/*.c)
 FUZZ_TARGETS := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
-# Tests that involve threads: in what they test, or in a program they start. `make tsan` runs these, with real servers and
-# the real clock. A relay or a hostile server beside one loop is no reason: test_node_client and test_holdfast_library
-# have them too, and test_loop_watch and test_node_connect the threads that resolve names.
-TSAN_TESTS  ?= $(addprefix test_,mailbox log loop loop_watch random line_source thread_pool transfer command \
-                 blocking node_connect node_client node_client_pauses holdfast_library check push push_nodes \
-                 records fleet stop trouble log_reopen control_signals reload supervisor monitor plugin_reload \
-                 plugin_vetting webhook webhook_places sql tls observer record_ring simulated_handlers \
-                 argument_check workforce presence sidekiq soak stopped_worker job_verifier loss top zygote \
-                 zygote_ends zygote_worker run_handler program event_commands process_pool process_pool_size \
-                 process_pool_lock mutex mutex_process http_server serve lock_command outcome)
+TSAN_TESTS  ?= $(shell grep -v '^\#' tests/threads.list)
 
 layer_sources = $(wildcard lib/$(1)/*.c)
 layer_scripts = $(wildcard lib/$(1)/scripts/*.lua)
