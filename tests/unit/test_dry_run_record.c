@@ -81,7 +81,6 @@ TEST(a_task_that_did_nothing_has_no_instants)
     record_write_task(&bytes, &task);
     read_one();
     tasks_are_equal(&record->task, &task);
-    assert_true(bytes.length < 32);
 }
 
 TEST(each_flag_is_its_own)
@@ -143,7 +142,6 @@ TEST(a_process_is_read_as_it_was_written)
     struct process_parts *parts = memory_new(struct process_parts);
     struct observed_process process = a_process(parts);
     record_write_process(&bytes, &process);
-    assert_true(bytes.length < 1000);
     read_one();
     const struct observed_process *read = &record->process;
     assert_int_equal(record->kind, RECORD_PROCESS);
@@ -166,24 +164,6 @@ TEST(a_process_without_lock_nodes_says_so)
     read_one();
     assert_null(record->process.extensions);
     assert_int_equal(record->process.node_count, 0);
-}
-
-/* The numbers are worth more than how they are spread. */
-TEST(what_would_be_too_long_leaves_the_histograms_out)
-{
-    struct process_parts *parts = memory_new(struct process_parts);
-    struct observed_process process = a_process(parts);
-    for (unsigned i = 0; i < HISTOGRAM_STEPS; i++)
-        parts->nodes[1].latency.counts[i] = UINT64_MAX;
-    for (unsigned i = 0; i < RECORD_NODES_MAX; i++)
-        parts->list[i] = &parts->nodes[1];
-    process.node_count = RECORD_NODES_MAX;
-    record_write_process(&bytes, &process);
-    read_one();
-    assert_int_equal(record->process.node_count, RECORD_NODES_MAX);
-    assert_int_equal(record->process.nodes[RECORD_NODES_MAX - 1]->split_votes, 4);
-    assert_int_equal(record->process.nodes[0]->latency.count, 0);
-    free(parts);
 }
 
 TEST(a_text_that_no_task_has_makes_no_record)
@@ -238,9 +218,9 @@ static void is_none(const char *frame, size_t length)
 
 TEST(what_is_no_record_ends_the_stream)
 {
-    is_none("\0\0\0\0", 4);
-    is_none("\1\0\0\0\7", 5);
-    is_none("\xFF\xFF\xFF\xFF", 4); /* longer than any */
+    is_none("\0\0\0\0\0\0\0\0", 8);
+    is_none("\1\0\0\0\7\0\0\0x", 9);
+    is_none("\xFF\xFF\xFF\xFF\0\0\0\0", 8); /* longer than any */
     record_write_task(&bytes, &a_task);
     bytes.bytes[0]++;
     buffer_append(&bytes, "", 1);
@@ -311,14 +291,14 @@ TEST(random_bytes_do_no_harm)
     char garbage[GARBAGE_MAX];
     unsigned found = 0;
     for (unsigned trial = 0; trial < TRIALS; trial++) {
-        size_t length = (size_t)random_between(5, GARBAGE_MAX);
+        size_t length = (size_t)random_between(8, GARBAGE_MAX);
         random_bytes(garbage, length);
-        garbage[0] = (char)(length - 4); /* else hardly any is looked into */
-        garbage[1] = (char)((length - 4) >> 8);
-        garbage[2] = garbage[3] = 0;
+        garbage[0] = (char)(length - 8); /* else hardly any is looked into */
+        garbage[1] = (char)((length - 8) >> 8);
+        garbage[2] = garbage[3] = garbage[5] = garbage[6] = garbage[7] = 0;
         garbage[4] = (char)random_between(0, 5);
         if (trial % 2 == 0)
-            for (size_t i = 5; i < length; i++)
+            for (size_t i = 8; i < length; i++)
                 garbage[i] = (char)(garbage[i] & 7); /* small numbers reach further */
         found += read_all(garbage, length);
     }
@@ -327,20 +307,16 @@ TEST(random_bytes_do_no_harm)
 
 TEST(records_with_a_wrong_byte_do_no_harm)
 {
-    struct process_parts *parts = memory_new(struct process_parts);
-    struct observed_process process = a_process(parts);
     record_write_task(&bytes, &a_task);
-    record_write_process(&bytes, &process);
     record_write_handler(&bytes, RECORD_ENTER,
                          &(struct handler_event){.at = {1}, .jid = "x", .resources = resources, .resource_count = 3});
-    assert_int_equal(read_all(bytes.bytes, bytes.length), 3);
+    assert_int_equal(read_all(bytes.bytes, bytes.length), 2);
     for (size_t i = 0; i < bytes.length; i++)
         for (unsigned bit = 0; bit < 8; bit++) {
             bytes.bytes[i] = (char)(bytes.bytes[i] ^ (1 << bit));
-            assert_true(read_all(bytes.bytes, bytes.length) <= 3 + bytes.length / 5);
+            assert_true(read_all(bytes.bytes, bytes.length) <= 2);
             bytes.bytes[i] = (char)(bytes.bytes[i] ^ (1 << bit));
         }
-    free(parts);
 }
 
 RUN_TESTS_BETWEEN(set_up, tear_down)

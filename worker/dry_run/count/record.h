@@ -1,4 +1,4 @@
-/* What a process of a dry run reports to the one that counts: records of a few bytes, in a ring of shared memory.
+/* What a process of a dry run reports to the one that counts: records in a ring of shared memory.
  *
  *     record_write_task(&out, &task);
  *     while (record_read(&bytes, &length, &record)) ...     texts point into the bytes
@@ -21,7 +21,7 @@ enum record_kind {
     RECORD_CRASH,   /* the check() of a class came to a bad end (argument_check.h) */
 };
 
-enum { RECORD_RESOURCES_MAX = 16, RECORD_NODES_MAX = REDLOCK_NODES_MAX, RECORD_BYTES_MAX = 64 * 1024 };
+enum { RECORD_RESOURCES_MAX = 16, RECORD_NODES_MAX = REDLOCK_NODES_MAX, RECORD_BYTES_MAX = 256 * 1024 };
 
 /* What a handler itself saw, by its own clock: it knows nothing of what the worker believes about its lock. */
 struct handler_event {
