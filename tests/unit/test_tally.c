@@ -121,6 +121,8 @@ TEST(each_fact_of_a_lock_has_its_count)
     tally_task(tally, &task);
     assert_string_equal(taken(today), "a|x:|=acquired 1 waited 1 handed_over 1 lost 1 fenced_off 1 ;");
     task.locked.ns = 0; /* it had none, and could not lose it */
+    tally_task(tally, &task);
+    assert_string_equal(taken(today), "a|x:|=fenced_off 1 ;");
     task.was_fenced_off = false;
     tally_task(tally, &task);
     task.wants_lock = false; /* it was parked for its class's share */
@@ -248,6 +250,21 @@ TEST(names_of_runs_are_bounded_until_they_are_taken)
     tally_taken(tally, today);
     done("new", NULL);
     assert_string_equal(tally_runs(tally).rows[1].name, "new");
+}
+
+TEST(runs_of_a_loaded_class_are_its_own_after_each_take)
+{
+    tally_class_add(tally, "echo");
+    for (int i = 0; i < 2; i++) {
+        if (i > 0)
+            done("other", NULL);
+        done("echo", NULL);
+        done("echo", NULL);
+        struct tally_rows runs = tally_runs(tally);
+        assert_string_equal(runs.rows[runs.count - 1].name, "echo");
+        assert_int_equal(runs.rows[runs.count - 1].counts[TALLY_RUNS], 2);
+        tally_taken(tally, today);
+    }
 }
 
 /* --- since the start ---------------------------------------------------------------------------------------------- */

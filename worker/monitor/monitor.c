@@ -117,7 +117,8 @@ static void class_set(struct monitor *monitor, const struct tally *tally, unsign
     for (unsigned queue = 0; queue < monitor->queue_count; queue++) {
         const uint64_t *endings = tally_endings(tally, number, queue);
         for (unsigned ending = 0; ending < FLOW_ENDINGS; ending++)
-            metric_set(store, METRIC_TASKS, (struct metric_at){{queue, number, ending}}, (int64_t)endings[ending]);
+            if (endings[ending] > 0) /* few are */
+                metric_set(store, METRIC_TASKS, (struct metric_at){{queue, number, ending}}, (int64_t)endings[ending]);
     }
 }
 
