@@ -20,7 +20,7 @@
  * the task back to it), all are those of the last time. */
 struct observed_task {
     const char *jid, *class_name, *queue;
-    const char *shown_class; /* by which dashboards count its run; NULL = it did not run, or comes again unharmed */
+    const char *shown_class;      /* by which dashboards count its run; NULL = they count none of it */
     const char *const *resources; /* what it locks, or would lock, sorted by bytes */
     unsigned resource_count;
     enum flow_ending ending;
