@@ -15,7 +15,8 @@
  * to doubt the node. A server with another run than its marker has lost its memory, or may have.
  *
  * A node that is used alone is no group and has no marker. Its id tells it from others: as many digits as that of a
- * group, under a key of its own, drawn by the client that meets it first. It is lost with the node's memory.
+ * group, under a key of its own, drawn by the client that meets it first. The scheme and a blank stand before it there.
+ * It is lost with the node's memory.
  *
  * Pure: text to struct and back. Any thread. */
 #ifndef REDLOCK_MARKER_H

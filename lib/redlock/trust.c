@@ -152,6 +152,8 @@ static enum trust_reason fault_of(const struct trust *trust, unsigned index)
         fault = TRUST_NODE_COUNT;
     else if (node->bad_marker)
         fault = fault_of_marker(node);
+    else if (node->is_of_other_scheme)
+        fault = TRUST_OTHER_SCHEME;
     return fault == TRUST_FINE && node->evicts ? TRUST_EVICTS : fault;
 }
 
@@ -393,6 +395,7 @@ static bool remember(const struct trust *trust, struct trust_node *node, const s
     memcpy(node->marker_text, inspection->marker_text, sizeof node->marker_text);
     node->has_marker = marker_parse(&node->marker, node->marker_text, strlen(node->marker_text));
     node->bad_marker = node->marker_text[0] != '\0' && !node->has_marker;
+    node->is_of_other_scheme = inspection->is_of_other_scheme;
     memcpy(node->run_id, inspection->run_id, sizeof node->run_id);
     memcpy(node->plain_run_id, inspection->plain_run_id, sizeof node->plain_run_id);
     node->evicts = inspection->evicts;
@@ -620,9 +623,9 @@ static const struct {
     [TRUST_BAD_MARKER] =
         {"bad_marker", "What is under the key hf:lock:group is no marker. If another program wrote it, give the lock "
                        "node a server of its own: docs/lock-nodes.md."},
-    [TRUST_OTHER_SCHEME] =
-        {"other_scheme", "Another version of Holdfast made the lock group, with another scheme. If that is the newer "
-                         "one, update this program first; else see docs/operations.md, Upgrades."},
+    [TRUST_OTHER_SCHEME] = {"other_scheme",
+                            "Another version of Holdfast locks on this node, with another scheme. If that is the newer "
+                            "one, update this program first; else see docs/operations.md, Upgrades."},
     [TRUST_OTHER_GROUP] = {"other_group", "The server belongs to another lock group: correct the list of lock nodes."},
     [TRUST_OTHER_GENERATION] = {"other_generation",
                                 "A lock node is being replaced, and the change has not reached this node or the others "

@@ -202,6 +202,7 @@ struct trust_inspection {
     int64_t highest_token;                 /* that it knows of any lock */
     bool has_bad_fences;                   /* its set of fences, or the floor of it, is something else */
     char node_id[MARKER_GROUP_DIGITS + 1]; /* of the only node; "" = none */
+    bool is_of_other_scheme;               /* the id of the only node */
 };
 
 struct trust_node {
@@ -209,7 +210,7 @@ struct trust_node {
     bool ever_seen;     /* there are facts; older ones count only for adopting the group */
     bool is_unreadable; /* the last inspection was refused */
     struct marker marker;
-    bool has_marker, bad_marker;
+    bool has_marker, bad_marker, is_of_other_scheme;
     char marker_text[MARKER_TEXT_MAX];
     char run_id[MARKER_RUN_DIGITS + 1], plain_run_id[MARKER_RUN_DIGITS + 1];
     char known_id[MARKER_ID_DIGITS + 1];   /* the number of this address, as far as this process knows; "" = none yet */

@@ -96,19 +96,33 @@ TEST(a_run_and_a_time_must_be_some)
     assert_false(is_read());
 }
 
-TEST(an_id_is_sixteen_digits_or_nothing)
+TEST(an_id_is_a_scheme_and_sixteen_digits_or_nothing)
 {
     struct trust_inspection inspection;
-    parts[ID] = string_of("0123456789abcdef");
+    parts[ID] = string_of("4 0123456789abcdef");
     assert_true(inspection_call_read(&inspection, NULL, &answer));
     assert_string_equal(inspection.node_id, "0123456789abcdef");
-    parts[ID] = (struct redis_reply){.kind = REDIS_STRING, .bytes = "0123456789abcdef\0b", .length = 18};
+    assert_false(inspection.is_of_other_scheme);
+    parts[ID] = string_of("");
+    assert_true(inspection_call_read(&inspection, NULL, &answer));
+    assert_string_equal(inspection.node_id, "");
+    parts[ID] = (struct redis_reply){.kind = REDIS_STRING, .bytes = "4 0123456789abcdef\0b", .length = 20};
     assert_false(is_read());
-    static const char *const others[] = {"0123456789abcde", "0123456789abcdef0", "0123456789abcdeF", "lock1"};
+    static const char *const others[] = {
+        "4 0123456789abcde", "4 0123456789abcdef0", "4 0123456789abcdeF", "0123456789abcdef", "4 ", "lock1"};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         parts[ID] = string_of(others[i]);
         assert_false(is_read());
     }
+}
+
+TEST(an_id_of_another_scheme_says_so)
+{
+    struct trust_inspection inspection;
+    parts[ID] = string_of("5 of another form");
+    assert_true(inspection_call_read(&inspection, NULL, &answer));
+    assert_true(inspection.is_of_other_scheme);
+    assert_string_equal(inspection.node_id, "");
 }
 
 TEST(a_marker_that_would_be_cut_is_none_that_is_known)

@@ -359,7 +359,7 @@ TEST(what_is_no_marker_is_told)
     expect_node(0, "excluded", "bad_marker");
     assert_string_equal(redlock_nodes_view(nodes, 0)->group, "");
     ask(0, "SET " MARKER_KEY " \"9 group=x\"");
-    expect(look(), REDLOCK_NODES_DONE, "lock1: Another version of Holdfast made the lock group, with another scheme.");
+    expect(look(), REDLOCK_NODES_DONE, "lock1: Another version of Holdfast locks on this node, with another scheme.");
     expect_node(0, "excluded", "other_scheme");
     expect(heal(true), REDLOCK_NODES_REFUSED, "update this program first");
 }

@@ -70,7 +70,8 @@ static struct redlock_group_status status_of(const struct redlock_group *group)
 static bool knows(const struct redlock_group *group, unsigned node)
 {
     struct redlock_group_status status = status_of(group);
-    return status.knows_group && strcmp(status.group, lock_cluster_ask(&cluster, node, "GET " NODE_ID_KEY)) == 0;
+    const char *id = lock_cluster_ask(&cluster, node, "GET " NODE_ID_KEY);
+    return status.knows_group && strncmp(id, "4 ", 2) == 0 && strcmp(status.group, id + 2) == 0;
 }
 
 /* Its clients connect again, and so inspect it now. */
@@ -143,10 +144,10 @@ TEST(a_guest_and_an_operator_give_none)
     loop_await(loop, knows(one, 0));
 }
 
-static bool is_replica(const struct redlock_group *group)
+static bool has_reason(const struct redlock_group *group, const char *reason)
 {
     struct redlock_node_status status;
-    return redlock_group_node_status_read(group, 0, &status) && strcmp(status.reason, "replica") == 0;
+    return redlock_group_node_status_read(group, 0, &status) && strcmp(status.reason, reason) == 0;
 }
 
 /* Each of these has no vote. */
@@ -157,7 +158,7 @@ TEST(a_member_of_a_group_and_a_replica_get_none)
     other = group_of(1, false);
     lock_cluster_ask(&cluster, 1, "DEL " NODE_ID_KEY);
     lock_cluster_ask(&cluster, 1, "REPLICAOF 127.0.0.1 1");
-    loop_await(loop, is_replica(other));
+    loop_await(loop, has_reason(other, "replica"));
     assert_int_equal(redlock_group_voters(one) + redlock_group_voters(other), 0);
     assert_false(has_id(0) || has_id(1));
     lock_cluster_ask(&cluster, 0, "DEL " MARKER_KEY);
@@ -176,6 +177,9 @@ TEST(a_node_that_cannot_be_told_from_others_has_no_vote)
     lock_cluster_ask(&cluster, 0, "SET " NODE_ID_KEY " mine");
     other = group_of(0, false);
     assert_int_equal(redlock_group_voters(other), 0);
+    lock_cluster_ask(&cluster, 0, "SET " NODE_ID_KEY " \"5 of another form\"");
+    look_at(0);
+    loop_await(loop, has_reason(one, "other_scheme"));
     lock_cluster_ask(&cluster, 0, "DEL " NODE_ID_KEY);
     look_at(0);
     loop_await(loop, redlock_group_voters(one) == 1 && redlock_group_voters(other) == 1);
