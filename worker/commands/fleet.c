@@ -251,13 +251,18 @@ void fleet_compare_terms(const struct fleet *fleet, const struct terms_party *ow
     }
 }
 
-bool fleet_process_serves(const struct fleet_process *process, const char *queue)
+bool fleet_process_names(const struct fleet_process *process, const char *queue)
 {
-    bool takes = process->state == FLEET_ALIVE || process->state == FLEET_FOREIGN;
-    for (size_t i = 0; takes && i < process->info.queue_count; i++)
+    for (size_t i = 0; i < process->info.queue_count; i++)
         if (strcmp(process->info.queues[i], queue) == 0)
             return true;
     return false;
+}
+
+bool fleet_process_serves(const struct fleet_process *process, const char *queue)
+{
+    bool takes = process->state == FLEET_ALIVE || process->state == FLEET_FOREIGN;
+    return takes && fleet_process_names(process, queue);
 }
 
 size_t fleet_servers(const struct fleet *fleet, const char *queue)

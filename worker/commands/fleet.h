@@ -61,7 +61,8 @@ void fleet_free(struct fleet *fleet);
 const struct fleet_process *fleet_find(const struct fleet *fleet, const char *identity); /* or NULL */
 /* Whether a living process of ours serves the class, or may: one that does not say which it serves. */
 bool fleet_announces(const struct fleet *fleet, const char *class_name);
-/* Whether it lives, be it ours or not, and the queue is one of its. */
+/* Whether the queue is one of its, and whether it lives as well, be it ours or not. */
+bool fleet_process_names(const struct fleet_process *process, const char *queue);
 bool fleet_process_serves(const struct fleet_process *process, const char *queue);
 size_t fleet_servers(const struct fleet *fleet, const char *queue); /* how many do */
 

@@ -42,14 +42,6 @@ static void terms_note(void *context, const struct terms_difference *difference)
         buffer_append_text(terms, difference->sentence);
 }
 
-static bool names_queue(const struct fleet_process *process, const char *queue)
-{
-    for (size_t i = 0; i < process->info.queue_count; i++)
-        if (strcmp(process->info.queues[i], queue) == 0)
-            return true;
-    return false;
-}
-
 /* Once its claims are recovered, only its last heartbeat is left, for a minute. */
 static void dead_note(struct task_facts *facts, const struct fleet_process *process)
 {
@@ -58,7 +50,7 @@ static void dead_note(struct task_facts *facts, const struct fleet_process *proc
     struct wall_time former = facts->workers.dead_lease_end;
     if (former.us == 0)
         former = facts->workers.dead_beat;
-    if (!names_queue(process, facts->queue) || (facts->workers.dead != NULL && last.us <= former.us))
+    if (!fleet_process_names(process, facts->queue) || (facts->workers.dead != NULL && last.us <= former.us))
         return;
     facts->workers.dead = process->identity;
     facts->workers.dead_lease_end = end;
