@@ -503,6 +503,10 @@ void slot_stop(struct slot *slot)
 
 void slot_abandon(struct slot *slot)
 {
+    if (slot->has_ended) { /* it only waits for its successor, whose claim is not answered */
+        settle(slot);
+        return;
+    }
     slot->abandoned = true;
     slot_perform(slot, flow_abandon(&slot->flow));
 }

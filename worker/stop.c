@@ -130,17 +130,21 @@ static void handlers_cancel(struct worker *worker)
 
 static void handlers_abandon(struct worker *worker)
 {
-    unsigned count = handlers_running(worker);
-    if (count == 0)
-        return;
-    worker->abandoned = true;
-    log_event(LOG_ERROR, "handlers_abandoned", "count=%u advice=\"their tasks are given back and will run again\"",
-              count);
+    unsigned count = 0;
+    for (unsigned i = 0; i < worker->slot_count; i++)
+        count += worker->slots[i].flow.state == FLOW_READY && !worker->slots[i].has_ended;
+    if (count > 0) {
+        worker->abandoned = true;
+        log_event(LOG_ERROR, "handlers_abandoned", "count=%u advice=\"their tasks are given back and will run again\"",
+                  count);
+    }
     for (unsigned i = 0; i < worker->slot_count; i++) {
-        if (worker->slots[i].flow.state != FLOW_READY)
+        struct slot *slot = &worker->slots[i];
+        if (slot->flow.state != FLOW_READY)
             continue;
-        slot_tell(&worker->slots[i], LOG_ERROR, "handler_abandoned");
-        slot_abandon(&worker->slots[i]);
+        if (!slot->has_ended)
+            slot_tell(slot, LOG_ERROR, "handler_abandoned");
+        slot_abandon(slot);
     }
 }
 
