@@ -146,9 +146,9 @@ static const struct redis_script *shared_script_of(const struct batch *batch)
     case BATCH_EXTEND:
         return &redlock_script_shared_extend;
     case BATCH_REPLANT:
-        return &redlock_script_shared_replant;
+        return &redlock_script_replant;
     case BATCH_RAISE:
-        return &redlock_script_shared_raise;
+        return &redlock_script_raise;
     case BATCH_GRANT_ALL:
         return &redlock_script_shared_grant;
     case BATCH_INTENT:
@@ -203,9 +203,9 @@ static size_t argument_count(const struct batch *batch)
     case BATCH_EXTEND:
         return 1 + 2 * (size_t)batch->key_count;
     case BATCH_REPLANT:
-        return 5;
+        return 5 + batch->is_shared;
     case BATCH_RAISE:
-        return 4;
+        return 4 + batch->is_shared;
     case BATCH_INTENT:
         return 3;
     case BATCH_GRANT:
@@ -257,6 +257,8 @@ static void token_tail(struct batch *batch)
     struct buffer *out = &batch->request;
     redis_request_integer(out, (int64_t)batch->entries[0].lock->lease.token);
     redis_request_integer(out, batch->terms.ttl_ns / NS_PER_MS);
+    if (batch->is_shared)
+        redis_request_text(out, "shared");
 }
 
 void batch_codec_request(struct batch *batch, unsigned node)

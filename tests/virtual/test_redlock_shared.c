@@ -789,8 +789,8 @@ TEST(a_reader_has_no_less_than_any_node_that_granted_it)
     snprintf(text, sizeof text, "%s", lock_cluster_fence(&cluster, 0, "lock:r"));
     char *marker = memory_text(lock_cluster_ask(&cluster, 0, "GET hf:lock:group"));
     const char *answer =
-        lock_cluster_ask(&cluster, 0, "EVALSHA %s 2 hf:lock:group lock:r \"%s\" late 4000000000000000 500",
-                         redlock_script_shared_raise.sha1, marker);
+        lock_cluster_ask(&cluster, 0, "EVALSHA %s 2 hf:lock:group lock:r \"%s\" late 4000000000000000 500 shared",
+                         redlock_script_raise.sha1, marker);
     assert_string_equal(answer + strlen(answer) - 2, " 0");
     assert_string_equal(lock_cluster_fence(&cluster, 0, "lock:r"), text);
     assert_int_equal(number(0, "EXISTS lock:r hf:readers:lock:r"), 0);

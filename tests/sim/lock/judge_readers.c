@@ -119,7 +119,7 @@ static void entries_judge(const struct readers *had, const struct readers *has, 
 static void votes_take(const struct readers *had, const struct readers *has, unsigned index, unsigned resource,
                        const struct server_event *event)
 {
-    bool gives = event->script != NULL && strcmp(event->script, "shared_replant") == 0;
+    bool gives = event->script != NULL && strcmp(event->script, "replant") == 0;
     for (unsigned i = 0; i < has->count; i++) {
         struct text value = text_of(has->each[i].value);
         struct lock_user *owner = lock_user_of_value(value);
