@@ -303,7 +303,7 @@ void slot_lock_take(struct slot *slot,
     slot_observe_asking(slot);
     /* What is parked costs nothing, and is woken at the right moment. */
     unsigned seat = slot->is_successor ? redlock_lock_seat(slot->partner->lock) : 0;
-    terms.wait_ms = ms_from_ns(patience_ns(slot));
+    terms.wait_ms = ms_from_ns(patience_ns(slot)); /* anew: since slot_must_wait another task may have begun to wait */
     if (terms.wait_ms > 0)
         slot->worker->patient = slot;
     bool is_parked_when_busy =

@@ -527,34 +527,38 @@ static bool lacks_scripts(const struct redis_reply *reply)
            strcasestr(reply->bytes + sizeof unknown - 1, "EVALSHA") != NULL;
 }
 
-/* What only a server answers that cannot be a node; else REDIS_ERROR_NONE. */
-static enum redis_error unfit_by(enum redis_error error, const struct redis_reply *reply)
+struct failure {
+    enum redis_error error,
+        unfit; /* `unfit`: what only a server answers that cannot be a node; else REDIS_ERROR_NONE */
+};
+
+static struct failure failure_of(const struct redis_reply *reply)
 {
-    if (error == REDIS_ERROR_SYNTAX && lacks_scripts(reply))
-        return REDIS_ERROR_NOSCRIPT;
-    return error == REDIS_ERROR_CLUSTER ? error : REDIS_ERROR_NONE;
+    struct failure failure = {.error = redis_error_classify(reply->bytes, reply->length), .unfit = REDIS_ERROR_NONE};
+    if (failure.error == REDIS_ERROR_SYNTAX && lacks_scripts(reply))
+        failure.unfit = REDIS_ERROR_NOSCRIPT;
+    else if (failure.error == REDIS_ERROR_CLUSTER)
+        failure.unfit = failure.error;
+    return failure;
 }
 
-static void note_demotion(struct redis_node *node, const struct redis_reply *reply)
+static void note_demotion(struct redis_node *node, struct failure failure, const char *text)
 {
-    enum redis_error error = redis_error_classify(reply->bytes, reply->length), unfit = unfit_by(error, reply);
-    if (shows_demotion(node, error, reply->bytes))
-        node->demoted_by = error;
-    else if (unfit != REDIS_ERROR_NONE && node->options.unfit_pause_ns > 0)
-        node->demoted_by = unfit;
+    if (shows_demotion(node, failure.error, text))
+        node->demoted_by = failure.error;
+    else if (failure.unfit != REDIS_ERROR_NONE && node->options.unfit_pause_ns > 0)
+        node->demoted_by = failure.unfit;
 }
 
 /* The words of a server that cannot be a node would explain nothing. */
 static void answer_failure(struct redis_node *node, const struct pending *entry, size_t start,
-                           const struct redis_reply *reply)
+                           const struct redis_reply *reply, struct failure failure)
 {
     char reason[NODE_UNFIT_MAX];
     struct redis_reply told = *reply;
-    struct redis_result result = {.outcome = REDIS_ERROR, .reply = &told};
-    result.error = redis_error_classify(reply->bytes, reply->length);
-    enum redis_error unfit = unfit_by(result.error, reply);
-    if (unfit != REDIS_ERROR_NONE) {
-        told.bytes = node_unfit_reason(node, unfit, no_evalsha, reason);
+    struct redis_result result = {.outcome = REDIS_ERROR, .reply = &told, .error = failure.error};
+    if (failure.unfit != REDIS_ERROR_NONE) {
+        told.bytes = node_unfit_reason(node, failure.unfit, no_evalsha, reason);
         told.length = strlen(told.bytes);
     }
     result.reason = told.bytes;
@@ -565,8 +569,11 @@ static void answer_failure(struct redis_node *node, const struct pending *entry,
 static void answer(struct redis_node *node, const struct pending *entry, size_t start, const struct redis_reply *reply)
 {
     bool is_failure = reply->kind == REDIS_FAILURE;
-    if (is_failure)
-        note_demotion(node, reply);
+    struct failure failure = {REDIS_ERROR_NONE, REDIS_ERROR_NONE};
+    if (is_failure) {
+        failure = failure_of(reply);
+        note_demotion(node, failure, reply->bytes);
+    }
     if (entry->call == NULL) {
         if (entry->expired)
             node->counters.late_replies++;
@@ -575,7 +582,7 @@ static void answer(struct redis_node *node, const struct pending *entry, size_t 
     fault_request(node->options.scripts, node->options.script_count, node->out.bytes + start, entry->length,
                   FAULT_AFTER);
     if (is_failure)
-        answer_failure(node, entry, start, reply);
+        answer_failure(node, entry, start, reply, failure);
     else
         node_complete(entry->call, &(struct redis_result){.outcome = REDIS_VALUE, .reply = reply, .reason = ""});
 }

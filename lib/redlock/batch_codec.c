@@ -15,9 +15,11 @@
 /* Fencing tokens stay below what a double holds exactly (E44). */
 #define TOKEN_END    (INT64_C(1) << 53)
 #define SEATS_PREFIX "hf:seats:"
-#define SEATS_MS     1200000
 /* A key of another program may live for longer than nanoseconds can say. */
 #define REMAINING_MAX_MS INT64_C(1000000000000)
+
+_Static_assert(REDLOCK_LIMIT_MAX == REDLOCK_SCRIPT_LIMIT_MAX, "a node looks at each seat");
+_Static_assert(REDLOCK_TURN_NS == REDLOCK_SCRIPT_TURN_MS * NS_PER_MS, "a node keeps a turn for as long");
 
 /* --- requests --------------------------------------------------------------------------------------------------- */
 
@@ -90,7 +92,7 @@ static void seat_note_add(struct batch *batch, const struct redlock_lock *lock)
     int length = snprintf(key, sizeof key, SEATS_PREFIX "%s%s", lock->group->key_prefix, lock->seats->resource);
     redis_request_bytes(&batch->keys, key, (size_t)length);
     redis_request_integer(&batch->values, (int64_t)lock->group->key_prefix_length);
-    redis_request_integer(&batch->others, SEATS_MS);
+    redis_request_integer(&batch->others, REDLOCK_SCRIPT_SEATS_MS);
 }
 
 void batch_codec_add(struct batch *batch, const struct redlock_lock *lock)

@@ -41,9 +41,10 @@
 #include "base/random.h"
 #include "redlock/backoff.h"
 #include "redlock/group_private.h"
+#include "redlock/scripts.h"
 
 #define EXPIRY_SPREAD_NS (50 * NS_PER_MS)
-#define LONG_MAX_NS      (60 * NS_PER_S)
+#define LONG_MAX_NS      (REDLOCK_SCRIPT_LONG_MAX_MS * NS_PER_MS)
 #define POLL_MIN_NS      (20 * NS_PER_MS)
 #define POLL_MAX_NS      (1 * NS_PER_S)
 enum { HINT_NODES = 2 };
@@ -267,14 +268,14 @@ static struct instant split_until(struct redlock_lock *lock)
 }
 
 /* Every attempt has a value of its own, so the waiter has one that lasts. See scripts/intent.lua for the form. */
-static void intent_draw(struct redlock_lock *lock, bool keeps_all)
+static void intent_draw(struct redlock_lock *lock, bool has_sign)
 {
     enum { AGE_DIGITS = 14 };
     char age[AGE_DIGITS + 1];
     int64_t since_us = trust_median_us(&lock->group->trust, now_of(lock));
     memcpy(lock->intent, lock->value, lock->value_length);
     lock->intent_length = lock->value_length;
-    if (!keeps_all)
+    if (!has_sign)
         return;
     snprintf(age, sizeof age, "%014llx", (unsigned long long)(since_us > 0 ? since_us : wall_now().us));
     memcpy(lock->intent, age, AGE_DIGITS);
@@ -286,11 +287,11 @@ static void intent_draw(struct redlock_lock *lock, bool keeps_all)
 void lock_wait_keeps_turn(struct redlock_lock *lock)
 {
     node_set all = (node_set)((1u << lock->group->node_count) - 1u);
-    bool keeps_all = (lock->key_count > 1 || lock->meets_seats) && !lock->wait.comes_back;
-    if (!keeps_all && (lock->is_shared || lock->readers_at == 0))
+    bool has_sign = (lock->key_count > 1 || lock->meets_seats) && !lock->wait.comes_back;
+    if (!has_sign && (lock->is_shared || lock->readers_at == 0))
         return;
     if (lock->intent_length == 0)
-        intent_draw(lock, keeps_all);
+        intent_draw(lock, has_sign);
     batch_add(BATCH_INTENT, lock, BATCH_NO_VOTE, all);
 }
 

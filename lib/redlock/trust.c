@@ -246,11 +246,10 @@ static bool has_whole_memory(const struct trust_node *node)
 
 /* Those who are silent are waited for from the first look on. A process that was away for longer begins anew: what was
  * answered meanwhile is not read yet. */
-static bool is_patience_over(const struct trust *trust, struct trust_node *node, struct instant now)
+static void follow_patience(const struct trust *trust, struct trust_node *node, struct instant now)
 {
     if (instant_since(node->told_by, now) > trust->timeout_ns)
         node->told_by = instant_after(node->look_at = now, trust->timeout_ns);
-    return instant_reached(now, node->told_by);
 }
 
 /* A quorum of the others has said which tokens it knows, or nobody else will (trust.h). */
@@ -274,7 +273,9 @@ static void decide_healing(struct trust *trust, unsigned index, struct instant n
     struct instant until = trust_node_until(trust, index);
     bool is_over = node->state == TRUST_QUARANTINED && trust_needs_healing(node) &&
                    trust_proof_of(node) != PROOF_NO_MARKER && instant_reached(now, until);
-    bool is_told = is_over && (is_patience_over(trust, node, now) || are_tokens_told(trust, index, until));
+    if (is_over)
+        follow_patience(trust, node, now);
+    bool is_told = is_over && (instant_reached(now, node->told_by) || are_tokens_told(trust, index, until));
     node->writes_marker = is_told && is_seen_since(node, until);
     node->wants_look = is_over && !node->writes_marker;
 }

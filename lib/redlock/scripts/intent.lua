@@ -9,7 +9,8 @@
 -- include: deadline.lua
 -- include: turns.lua
 -- include: turn.lua
-local LONG_MAX_MS, ASKS_AGAIN_MS = 60000, 1000
+local LONG_MAX_MS = 60000 -- also in C
+local ASKS_AGAIN_MS = 1000
 local sign = sign_of(ARGV[3])
 local is_several, longest = sign ~= nil, sign == '*' and ASKS_AGAIN_MS or 0
 for i = 2, #KEYS do

@@ -16,7 +16,12 @@ for i = 2, #KEYS do
         held = nil
         local writer = 'hf:writer:' .. key
         local marks = redis.call('MGET', writer, 'hf:seats:' .. key)
-        if marks[1] and string.sub(marks[1], 32, 33) ~= '*:' then
+        local is_kept
+        if marks[1] then
+            -- include: turn.lua
+            is_kept = sign_of(marks[1]) ~= '*'
+        end
+        if is_kept then
             key, held = writer, 'hf:writer'
         elseif marks[2] then
             key, held = seat_held(key)

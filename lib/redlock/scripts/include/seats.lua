@@ -1,7 +1,7 @@
 -- The seats of a resource behind the first have keys of their own. While one of them may be held, hf:seats: and the
 -- key of the resource holds the length of the prefix of the keys. It lasts for two of the longest ttls that a lock can
 -- have, and grants and extensions of seats set it again: so it outlives each key of a seat.
-local SEATS_MS = 1200000 -- as in batch_codec.c
+local SEATS_MS = 1200000 -- also in C
 -- The key of the resource of which `key` is a seat, and that length; nothing if it is no seat.
 local function resource_of(key)
     local prefix, resource = string.match(key, '^(.-)hf:seat:%d+:(.*)$')
