@@ -153,7 +153,7 @@ static int compare_times(const void *a, const void *b)
     return left->at.ns < right->at.ns ? -1 : left->at.ns > right->at.ns;
 }
 
-/* In the order of time a resource is entered and left in turn, with ever larger tokens. */
+/* In the order of time a resource is entered and left in changeover, with ever larger tokens. */
 static void overlaps_check(void)
 {
     struct {

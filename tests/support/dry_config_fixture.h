@@ -71,7 +71,7 @@ static inline void config_make(void)
     dry_config_use_nodes(config, &nodes);
     for (unsigned i = 0; i < locks.count; i++)
         config->lock_nodes[i].call_timeout_ns = (int64_t)CLUSTER_TIMEOUT_MS * NS_PER_MS;
-    assert_true(dry_config_turn(config, &plan, &error));
+    assert_true(dry_config_convert(config, &plan, &error));
     dry_config_key_space(&plan, space);
 }
 

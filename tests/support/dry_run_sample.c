@@ -87,8 +87,8 @@ static void resource_make(struct result_resource *resource, unsigned number, dou
                                          .wait_p50 = wait * 0.7,
                                          .wait_p99 = wait * 4.6,
                                          .wait_error = wait * 0.08,
-                                         .turn_mean = 0.0004,
-                                         .turns = (uint64_t)(load * seconds * utilisation),
+                                         .changeover_mean = 0.0004,
+                                         .changeovers = (uint64_t)(load * seconds * utilisation),
                                          .expected = {load * seconds > 20, utilisation, wait, load}};
 }
 

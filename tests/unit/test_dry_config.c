@@ -36,10 +36,10 @@ static void config_of(const char *text)
     buffer_fini(&written);
 }
 
-static void turn(void)
+static void changeover(void)
 {
     struct error error = ERROR_NONE;
-    if (!dry_config_turn(config, &plan, &error))
+    if (!dry_config_convert(config, &plan, &error))
         fail_msg("%s", error.text);
 }
 
@@ -58,7 +58,7 @@ static void turn(void)
 TEST(what_would_reach_production_is_gone)
 {
     config_of(CONFIGURED);
-    turn();
+    changeover();
     assert_string_equal(config->lock.prefix, "mine:dry:00112233aabb:");
     assert_true(config->lock.is_guest);
     assert_int_equal(config->periodic_count, 0);
@@ -81,7 +81,7 @@ TEST(what_would_reach_production_is_gone)
 TEST(all_the_rest_is_as_configured)
 {
     config_of(CONFIGURED);
-    turn();
+    changeover();
     assert_int_equal(config->lock.ttl_ns, 7 * NS_PER_S);
     assert_int_equal(config->lock.max_hold_ns, 540 * NS_PER_S);
     assert_int_equal(config->worker.lease_ns, 33 * NS_PER_S);
@@ -95,7 +95,7 @@ TEST(a_shadow_serves_the_queues_of_its_fleet)
 {
     plan.kind = DRY_RUN_SHADOW;
     config_of(CONFIGURED);
-    turn();
+    changeover();
     assert_int_equal(config->worker.queues.count, 2);
     assert_string_equal(config->worker.queues.items[1], "mail");
     assert_int_equal(config->queue_count, 1);
@@ -108,7 +108,7 @@ TEST(it_cannot_be_read_again)
     config_of(CONFIGURED);
     free(config->path);
     config->path = memory_text("conf/holdfast.conf");
-    turn();
+    changeover();
     assert_null(config_read(config->path, &findings));
     assert_true(findings.errors > 0);
     findings_fini(&findings);
@@ -134,7 +134,7 @@ TEST(private_nodes_take_the_place_of_the_configured_ones)
         assert_string_equal(config->lock_nodes[i].password, "secret");
         assert_int_equal(config->lock_nodes[i].call_timeout_ns, (i < 3 ? 70 + 10 * i : 90) * NS_PER_MS);
     }
-    turn();
+    changeover();
     assert_string_equal(config->lock.prefix, "mine:dry:00112233aabb:");
 }
 
@@ -147,7 +147,7 @@ TEST(without_a_file_all_is_usual)
     findings_fini(&findings);
     dry_config_use_nodes(
         config, &(struct dry_config_nodes){.host = "127.0.0.1", .queue_port = 1, .lock_ports = {2}, .lock_count = 1});
-    turn();
+    changeover();
     assert_null(config->queue_node.password);
     assert_int_equal(config->lock_node_count, 1);
     assert_string_equal(config->lock.prefix, "dry:00112233aabb:");
@@ -161,11 +161,11 @@ TEST(a_prefix_that_becomes_too_long_is_refused)
     memset(prefix, 'p', REDLOCK_PREFIX_BYTES_MAX - strlen("dry:00112233aabb:") + 1);
     free(config->lock.prefix);
     config->lock.prefix = memory_text(prefix);
-    assert_false(dry_config_turn(config, &plan, &error));
+    assert_false(dry_config_convert(config, &plan, &error));
     assert_contains(error.text, "lock.prefix");
     assert_int_equal(config->periodic_count, 1);
     config->lock.prefix[strlen(prefix) - 1] = '\0';
-    turn();
+    changeover();
     assert_int_equal(strlen(config->lock.prefix), REDLOCK_PREFIX_BYTES_MAX);
 }
 

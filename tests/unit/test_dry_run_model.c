@@ -46,14 +46,15 @@ static const struct distribution lognormal = {.kind = DISTRIBUTION_LOGNORMAL, .m
 
 /* What a resource is like. */
 struct nature {
-    const struct distribution *hold, *base, *turn;
-    const struct distribution *lone; /* a turn-over to the only one that waits; NULL = as any */
+    const struct distribution *hold, *base, *changeover;
+    const struct distribution *lone; /* a changeover to the only one that waits; NULL = as any */
 };
 
 static struct model_service service_of(const struct nature *nature)
 {
-    const struct distribution *lone = nature->lone != NULL ? nature->lone : nature->turn;
-    return (struct model_service){moments(nature->hold), moments(nature->base), moments(nature->turn), moments(lone)};
+    const struct distribution *lone = nature->lone != NULL ? nature->lone : nature->changeover;
+    return (struct model_service){moments(nature->hold), moments(nature->base), moments(nature->changeover),
+                                  moments(lone)};
 }
 
 /* --- one resource, open ------------------------------------------------------------------------------------------- */
@@ -61,12 +62,12 @@ static struct model_service service_of(const struct nature *nature)
 /* Mean wait of so many tasks that come by chance. */
 static double simulate_resource(const struct nature *nature, double rate, unsigned tasks)
 {
-    const struct distribution *lone = nature->lone != NULL ? nature->lone : nature->turn;
+    const struct distribution *lone = nature->lone != NULL ? nature->lone : nature->changeover;
     double now = 0, after = -log1p(-uniform()) / rate, left = 0, waits = 0;
     for (unsigned i = 0; i < tasks; i++) {
         now = after;
         after -= log1p(-uniform()) / rate;
-        double locked = now >= left ? now + draw(nature->base) : left + draw(after < left ? nature->turn : lone);
+        double locked = now >= left ? now + draw(nature->base) : left + draw(after < left ? nature->changeover : lone);
         left = locked + draw(nature->hold);
         waits += locked - now;
     }
@@ -116,10 +117,10 @@ TEST(what_is_full_does_what_it_can_and_its_wait_grows)
 TEST(every_kind_of_hold_waits_as_it_does_in_a_simulation)
 {
     const struct distribution latency = {.kind = DISTRIBUTION_LOGNORMAL, .mean_s = 0.0012, .sigma = 0.5};
-    const struct distribution turn = {.kind = DISTRIBUTION_EXPONENTIAL, .mean_s = 0.0006};
+    const struct distribution changeover = {.kind = DISTRIBUTION_EXPONENTIAL, .mean_s = 0.0006};
     const struct distribution *holds[] = {&exponential, &fixed, &lognormal};
     for (unsigned i = 0; i < 3; i++) {
-        struct nature nature = {holds[i], &latency, &turn, NULL};
+        struct nature nature = {holds[i], &latency, &changeover, NULL};
         struct model_service service = service_of(&nature);
         for (double full = 0.3; full < 0.85; full += 0.25) {
             double rate = full / 0.0056;
@@ -128,14 +129,14 @@ TEST(every_kind_of_hold_waits_as_it_does_in_a_simulation)
     }
 }
 
-TEST(who_waits_alone_may_have_another_turn_over)
+TEST(who_waits_alone_may_have_another_changeover)
 {
     const struct distribution latency = {.kind = DISTRIBUTION_LOGNORMAL, .mean_s = 0.0012, .sigma = 0.5};
-    const struct distribution turn = {.kind = DISTRIBUTION_FIXED, .mean_s = 0.0003};
+    const struct distribution changeover = {.kind = DISTRIBUTION_FIXED, .mean_s = 0.0003};
     const struct distribution lone = {.kind = DISTRIBUTION_LOGNORMAL, .mean_s = 0.012, .sigma = 0.7};
     const struct distribution *holds[] = {&exponential, &fixed, &lognormal};
     for (unsigned i = 0; i < 3; i++) {
-        struct nature nature = {holds[i], &latency, &turn, &lone};
+        struct nature nature = {holds[i], &latency, &changeover, &lone};
         struct model_service service = service_of(&nature);
         for (double full = 0.2; full < 0.85; full += 0.2)
             assert_near(model_resource(&service, full / 0.0053).wait, simulate_resource(&nature, full / 0.0053, 200000),
@@ -267,7 +268,7 @@ static void task_leaves(struct loop *loop, struct task *task)
     loop->is_taken[task->resource] = false;
     struct list *heir = list_take_first(&loop->lines[task->resource]);
     if (heir != NULL)
-        hold_begins(loop, list_owner(heir, struct task, link), draw(loop->nature->turn));
+        hold_begins(loop, list_owner(heir, struct task, link), draw(loop->nature->changeover));
     else
         loop->runners++;
     task->is_pushed = false;
@@ -335,12 +336,12 @@ TEST(equal_exponential_stations_are_the_closed_form)
 TEST(a_loop_is_as_in_a_simulation)
 {
     const struct distribution latency = {.kind = DISTRIBUTION_FIXED, .mean_s = 0.0012};
-    const struct distribution turn = {.kind = DISTRIBUTION_EXPONENTIAL, .mean_s = 0.0006};
+    const struct distribution changeover = {.kind = DISTRIBUTION_EXPONENTIAL, .mean_s = 0.0006};
     const struct distribution *holds[] = {&exponential, &fixed, &lognormal};
     static const struct model_stations stations[] = {
         {.visits = 0.3, .count = 1}, {.visits = 0.1, .count = 3}, {.visits = 0.02, .count = 20}};
     for (unsigned i = 0; i < 3; i++) {
-        struct nature nature = {holds[i], &latency, &turn, NULL};
+        struct nature nature = {holds[i], &latency, &changeover, NULL};
         for (unsigned population = 2; population <= 64; population *= 2) {
             struct model_loop shape = {.service = service_of(&nature),
                                        .stations = stations,
@@ -357,8 +358,8 @@ TEST(a_loop_is_as_in_a_simulation)
 
 TEST(a_full_resource_limits_a_loop)
 {
-    const struct distribution turn = {.kind = DISTRIBUTION_FIXED, .mean_s = 0.001};
-    struct nature nature = {&exponential, &turn, &turn, NULL};
+    const struct distribution changeover = {.kind = DISTRIBUTION_FIXED, .mean_s = 0.001};
+    struct nature nature = {&exponential, &changeover, &changeover, NULL};
     struct model_stations one = {.visits = 1, .count = 1};
     struct model_loop shape = {
         .service = service_of(&nature), .stations = &one, .station_count = 1, .population = 20, .runners = 8};

@@ -1,4 +1,4 @@
-/* The statistics counts what it is told of tasks: waits from the push to the lock, holds, turn-overs, who waits, who
+/* The statistics counts what it is told of tasks: waits from the push to the lock, holds, changeovers, who waits, who
  * ended and how often. */
 #include "tests/unit/stats_fixture.h"
 
@@ -96,7 +96,7 @@ TEST(what_a_fault_delays_is_no_cost_of_a_task)
     assert_near(moments_time(&overheads->base).mean, 0.001, 1e-6);
     assert_near(overheads->claim_extra, 0.001, 1e-6);
     assert_near(overheads->hold_extra, 0, 1e-6);
-    assert_int_equal(overheads->turn.count, 0);
+    assert_int_equal(overheads->changeover.count, 0);
 }
 
 TEST(how_many_resources_a_task_takes_is_counted)
@@ -164,7 +164,7 @@ TEST(who_ends_twice_and_who_never_does_are_counted)
 
 /* --- several ------------------------------------------------------------------------------------------------------ */
 
-TEST(a_turn_is_from_one_holder_to_the_next_that_waited_whatever_the_order_of_records)
+TEST(a_changeover_is_from_one_holder_to_the_next_that_waited_whatever_the_order_of_records)
 {
     push("a", "r0", 10);
     push("b", "r0", 11);
@@ -179,18 +179,18 @@ TEST(a_turn_is_from_one_holder_to_the_next_that_waited_whatever_the_order_of_rec
     done("d", "r0", 101, 102, 110);
     finish(1000, 1000);
     const struct result_resource *r0 = resource_named("r0");
-    assert_int_equal(r0->turns, 2);
-    assert_near(r0->turn_mean, (2 + 4) / 2 * 1e-3, 1e-6);
-    assert_near(moments_time(&result.overheads.turn).second_moment, (4 + 16) / 2 * 1e-6, 1e-6);
-    assert_int_equal(r0->lone_turns, 1); /* when the first left, both others waited */
-    assert_near(r0->lone_turn_mean, 4e-3, 1e-6);
-    assert_near(r0->lone_turn_second_moment, 16e-6, 1e-6);
-    assert_near(moments_time(&result.overheads.crowd_turn).mean, 2e-3, 1e-6);
+    assert_int_equal(r0->changeovers, 2);
+    assert_near(r0->changeover_mean, (2 + 4) / 2 * 1e-3, 1e-6);
+    assert_near(moments_time(&result.overheads.changeover).second_moment, (4 + 16) / 2 * 1e-6, 1e-6);
+    assert_int_equal(r0->lone_changeovers, 1); /* when the first left, both others waited */
+    assert_near(r0->lone_changeover_mean, 4e-3, 1e-6);
+    assert_near(r0->lone_changeover_second_moment, 16e-6, 1e-6);
+    assert_near(moments_time(&result.overheads.crowd_changeover).mean, 2e-3, 1e-6);
     assert_int_equal(r0->hand_overs, 1);
     assert_int_equal(r0->waiters_max, 3);
 }
 
-TEST(who_is_overtaken_makes_it_a_turn_all_the_same)
+TEST(who_is_overtaken_makes_it_a_changeover_all_the_same)
 {
     push("a", "r0", 10);
     push("b", "r0", 11);
@@ -202,9 +202,9 @@ TEST(who_is_overtaken_makes_it_a_turn_all_the_same)
     done("d", "r0", 51, 52, 60);
     finish(1000, 1000);
     const struct result_resource *r0 = resource_named("r0");
-    assert_int_equal(r0->turns, 2);
-    assert_int_equal(r0->lone_turns, 2);
-    assert_near(r0->turn_mean, (4 + 5) / 2.0 * 1e-3, 1e-6);
+    assert_int_equal(r0->changeovers, 2);
+    assert_int_equal(r0->lone_changeovers, 2);
+    assert_near(r0->changeover_mean, (4 + 5) / 2.0 * 1e-3, 1e-6);
 }
 
 TEST(the_base_latency_is_of_those_that_nobody_was_in_the_way_of)
@@ -338,13 +338,13 @@ TEST(what_a_dead_process_held_is_over_and_its_task_waits_again)
     finish(1000, 1000);
     const struct result_resource *r0 = resource_named("r0");
     assert_int_equal(result.overlaps, 0);
-    assert_int_equal(r0->turns, 0); /* that was no turn-over */
+    assert_int_equal(r0->changeovers, 0); /* that was no changeover */
     assert_near(r0->share_held, (3 + 40 + 10 + 9) * 1e-3, 1e-6);
     assert_near(r0->waiters, (2 + 10 + 31 + 59) * 1e-3, 1e-6); /* the one that died twice */
 }
 
 /* What another host held in between is not seen here: only what was handed over here was the next one for sure. */
-TEST(of_several_hosts_only_a_hand_over_is_a_turn)
+TEST(of_several_hosts_only_a_hand_over_is_a_changeover)
 {
     plan.hosts = 2;
     push("a", "r0", 100);
@@ -358,8 +358,8 @@ TEST(of_several_hosts_only_a_hand_over_is_a_turn)
     assert_true(stays((struct stay){"d", "r0", FLOW_DONE, .claimed = 301, .asked = 301, .locked = 350, .left = 360,
                                     .had_refusal = true}));
     finish(1000, 3100);
-    assert_int_equal(resource_named("r0")->turns, 1);
-    assert_near(resource_named("r0")->turn_mean, 0.002, 1e-6);
+    assert_int_equal(resource_named("r0")->changeovers, 1);
+    assert_near(resource_named("r0")->changeover_mean, 0.002, 1e-6);
     assert_int_equal(result.overheads.base.count, 1);
     assert_near(moments_time(&result.overheads.base).mean, 0.002, 1e-6);
 }

@@ -214,7 +214,7 @@ static double uniform(void)
     return (double)((mixed ^ (mixed >> 31)) >> 11) * 0x1p-53;
 }
 
-/* A resource with a base latency of 1 ms and a turn-over of 0.5 ms, at which tasks come by chance. */
+/* A resource with a base latency of 1 ms and a changeover of 0.5 ms, at which tasks come by chance. */
 struct played {
     const char *name;
     double rate, now, left;

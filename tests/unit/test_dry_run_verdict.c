@@ -24,7 +24,7 @@ static int setup(void **state)
         .measured_for = 20, .pushed = 4000, .ended = 4000, .done = 4000, .throughput = 200, .overhead_share = 0.1};
     result.overheads = (struct result_overheads){.arrivals = 200,
                                                  .base = {1000, 1000 * 0.0012, 1000 * 1.5e-6},
-                                                 .turn = {500, 500 * 0.0006, 500 * 4e-7},
+                                                 .changeover = {500, 500 * 0.0006, 500 * 4e-7},
                                                  .claim_extra = 0.0004,
                                                  .tries = 1};
     result.plan = (struct dry_run_plan){.id = "0123456789ab",
@@ -49,8 +49,8 @@ static int setup(void **state)
                                                 .hold_mean = 0.005,
                                                 .hold_second_moment = 5e-5,
                                                 .wait_mean = 0.002,
-                                                .turns = 40,
-                                                .turn_mean = 0.0006};
+                                                .changeovers = 40,
+                                                .changeover_mean = 0.0006};
     result.nodes[0] = (struct result_node){.name = "n1", .requests = 8000, .granted = 4000, .cpu_share = 0.1};
     result.nodes[1] = (struct result_node){.name = "queue", .is_queue_node = true, .cpu_share = 0.2};
     result.node_count = 2;
@@ -113,7 +113,7 @@ TEST(a_resource_that_is_held_nearly_all_the_time_is_the_bottleneck)
     judge();
     assert_int_equal(result.bottleneck, RESULT_RESOURCE);
     assert_contains(result.answer, "bottleneck is the resource r0");
-    assert_contains(result.answer, "82 %"); /* held; with turns 92 % */
+    assert_contains(result.answer, "82 %"); /* held; with changeovers 92 % */
     assert_true(fabs(result.headroom - 1 / (165 * 0.0056)) < 0.01);
     assert_true(is_advised("More threads would not help"));
     assert_true(is_advised("a fifth shorter"));

@@ -67,11 +67,11 @@ static struct inputs inputs_make(const struct result *result, const struct expec
     inputs.hold_then = inputs.service.hold.mean;
     inputs.service.hold = hold_of_all(&inputs, change->holds);
     inputs.service.base = moments_time(&overheads->base);
-    inputs.service.turn = moments_time(&overheads->turn);
-    if (overheads->turn.count == 0) /* no task ever waited: as long as a request when it is free */
-        inputs.service.turn =
+    inputs.service.changeover = moments_time(&overheads->changeover);
+    if (overheads->changeover.count == 0) /* no task ever waited: as long as a request when it is free */
+        inputs.service.changeover =
             (struct model_time){overheads->claim_extra, overheads->claim_extra * overheads->claim_extra};
-    double extra = overheads->claim_extra + overheads->park_cost + overheads->runner_turn;
+    double extra = overheads->claim_extra + overheads->park_cost + overheads->runner_changeover;
     inputs.taken = model_time_moved(inputs.service.hold, inputs.service.hold.mean + extra);
     inputs.runners = fmax(round(runners_of(result) * change->runners), 1);
     return inputs;
@@ -94,35 +94,36 @@ static double load_left_out(const struct inputs *inputs)
 
 /* --- open --------------------------------------------------------------------------------------------------------- */
 
-/* All its turn-overs, however many waited. */
-static struct model_time turn_of(const struct inputs *inputs, const struct result_resource *resource)
+/* All its changeovers, however many waited. */
+static struct model_time changeover_of(const struct inputs *inputs, const struct result_resource *resource)
 {
-    if (resource->turns < MODEL_TURNS_MIN)
-        return inputs->service.turn;
-    return (struct model_time){resource->turn_mean, resource->turn_second_moment};
+    if (resource->changeovers < MODEL_CHANGEOVERS_MIN)
+        return inputs->service.changeover;
+    return (struct model_time){resource->changeover_mean, resource->changeover_second_moment};
 }
 
 /* Those to the only one that waited, and those in a crowd: its own where there were enough, else in a crowd as
  * anywhere. */
-static void turns_set(const struct inputs *inputs, const struct result_resource *resource,
-                      struct model_service *service)
+static void changeovers_set(const struct inputs *inputs, const struct result_resource *resource,
+                            struct model_service *service)
 {
     const struct result_overheads *overheads = inputs->overheads;
-    struct model_time turn = turn_of(inputs, resource);
-    double lones = (double)resource->lone_turns, crowds = (double)resource->turns - lones;
-    service->turn = service->lone = turn;
-    if (lones >= MODEL_TURNS_MIN)
-        service->lone = (struct model_time){resource->lone_turn_mean, resource->lone_turn_second_moment};
-    if (crowds >= MODEL_TURNS_MIN && lones >= MODEL_TURNS_MIN) {
-        double all = (double)resource->turns;
-        service->turn.mean = (turn.mean * all - service->lone.mean * lones) / crowds;
-        service->turn.second_moment = (turn.second_moment * all - service->lone.second_moment * lones) / crowds;
-    } else if (crowds < MODEL_TURNS_MIN && overheads->crowd_turn.count >= MODEL_TURNS_MIN) {
-        service->turn = moments_time(&overheads->crowd_turn);
+    struct model_time changeover = changeover_of(inputs, resource);
+    double lones = (double)resource->lone_changeovers, crowds = (double)resource->changeovers - lones;
+    service->changeover = service->lone = changeover;
+    if (lones >= MODEL_CHANGEOVERS_MIN)
+        service->lone = (struct model_time){resource->lone_changeover_mean, resource->lone_changeover_second_moment};
+    if (crowds >= MODEL_CHANGEOVERS_MIN && lones >= MODEL_CHANGEOVERS_MIN) {
+        double all = (double)resource->changeovers;
+        service->changeover.mean = (changeover.mean * all - service->lone.mean * lones) / crowds;
+        service->changeover.second_moment =
+            (changeover.second_moment * all - service->lone.second_moment * lones) / crowds;
+    } else if (crowds < MODEL_CHANGEOVERS_MIN && overheads->crowd_changeover.count >= MODEL_CHANGEOVERS_MIN) {
+        service->changeover = moments_time(&overheads->crowd_changeover);
     }
 }
 
-/* Its own holds and turn-overs where there were enough: of a rehearsal with the plan's spread around their own mean,
+/* Its own holds and changeovers where there were enough: of a rehearsal with the plan's spread around their own mean,
  * for what stops a machine for a moment lengthens the holds of what is always held more than others. Faults do, too: a
  * run with some has the holds of all. Each of several resources of a task has its part of the base latency, which there
  * is once. */
@@ -135,7 +136,7 @@ static struct model_service service_of(const struct inputs *inputs, const struct
                                          inputs->change.holds);
     else if (has_own)
         service.hold = model_time_moved(service.hold, service.hold.mean + resource->hold_mean - inputs->hold_then);
-    turns_set(inputs, resource, &service);
+    changeovers_set(inputs, resource, &service);
     service.base = model_time_scaled(service.base, 1 / together_of(inputs));
     return service;
 }
@@ -217,12 +218,12 @@ static void open_fill(const struct inputs *inputs, struct result *result)
 
 /* --- closed ------------------------------------------------------------------------------------------------------- */
 
-/* Holds are alike at all stations of a loop: by what those of one are longer, its turn-overs are. */
-static struct model_time station_turn(const struct inputs *inputs, const struct result_resource *resource)
+/* Holds are alike at all stations of a loop: by what those of one are longer, its changeovers are. */
+static struct model_time station_changeover(const struct inputs *inputs, const struct result_resource *resource)
 {
     struct model_service service = service_of(inputs, resource);
-    struct model_time turn = turn_of(inputs, resource);
-    return model_time_moved(turn, fmax(turn.mean + service.hold.mean - inputs->service.hold.mean, 1e-9));
+    struct model_time changeover = changeover_of(inputs, resource);
+    return model_time_moved(changeover, fmax(changeover.mean + service.hold.mean - inputs->service.hold.mean, 1e-9));
 }
 
 /* The stations of the loop: the resources of the report, in their order, and those left out. */
@@ -236,7 +237,7 @@ static size_t stations_make(const struct inputs *inputs, struct model_stations *
     for (size_t i = 0; i < result->resource_count; i++) {
         double parts = i == 0 ? inputs->change.spread : 1;
         stations[count].count = parts;
-        stations[count].turn = station_turn(inputs, &result->resources[i]);
+        stations[count].changeover = station_changeover(inputs, &result->resources[i]);
         stations[count++].visits = result->resources[i].load / total * together_of(inputs) / parts;
     }
     if (others > 0) {
@@ -265,7 +266,7 @@ static struct result_expected closed_expected(const struct inputs *inputs, struc
 }
 
 /* To a resource that is far from full the tasks of a loop come nearly by chance, and then more is known of it: what its
- * turn-overs depend on. */
+ * changeovers depend on. */
 static double wait_at(const struct inputs *inputs, const struct result_resource *resource,
                       const struct model_outcome *in_loop, bool is_runner_free)
 {
@@ -308,7 +309,7 @@ static void formula_tell(struct result *result, double together)
         plan_is_closed(&result->plan)
             ? "closed loop: mean value analysis (Reiser & Lavenberg 1980), holds that are not exponential by "
               "their residual time; the runners as an upper limit"
-            : "each resource: M/G/1 (Pollaczek 1930, Khinchine 1932) with turn-overs and a first service of "
+            : "each resource: M/G/1 (Pollaczek 1930, Khinchine 1932) with changeovers and a first service of "
               "its own (Welch 1964); the runners: M/G/c (Allen & Cunneen, from Erlang's C)";
     const char *several =
         together > 1 ? "; several resources a task: the sum of their waits, as if they were independent, which "

@@ -71,15 +71,15 @@ static void resource_merge(struct result_resource *into, const struct result_res
     MEAN(hold_mean, here, there);
     MEAN(hold_second_moment, here, there);
     MEAN(wait_mean, here, there);
-    MEAN(turn_mean, (double)into->turns, (double)from->turns);
-    MEAN(turn_second_moment, (double)into->turns, (double)from->turns);
-    MEAN(lone_turn_mean, (double)into->lone_turns, (double)from->lone_turns);
-    MEAN(lone_turn_second_moment, (double)into->lone_turns, (double)from->lone_turns);
+    MEAN(changeover_mean, (double)into->changeovers, (double)from->changeovers);
+    MEAN(changeover_second_moment, (double)into->changeovers, (double)from->changeovers);
+    MEAN(lone_changeover_mean, (double)into->lone_changeovers, (double)from->lone_changeovers);
+    MEAN(lone_changeover_second_moment, (double)into->lone_changeovers, (double)from->lone_changeovers);
     MORE(wait_p50);
     MORE(wait_p99);
     ADD(arrived), ADD(held), ADD(parks), ADD(hand_overs), ADD(lost), ADD(fence_refusals), ADD(overlaps);
     ADD(refusals), ADD(load), ADD(throughput), ADD(share_held), ADD(waiters), ADD(waiters_max);
-    ADD(turns), ADD(lone_turns);
+    ADD(changeovers), ADD(lone_changeovers);
 }
 
 static struct result_resource *resource_find(struct result *result, const char *name)
@@ -168,13 +168,13 @@ static void overheads_merge(struct result *all, const struct result *one)
     MEAN(hold_extra, here, there);
     MEAN(claim_extra, here, there);
     MEAN(park_cost, here, there);
-    MEAN(runner_turn, here, there);
+    MEAN(runner_changeover, here, there);
     MEAN(next_push, here, there);
     MEAN(tries, here, there);
     ADD(arrivals);
     moments_merge(&into->base, &from->base);
-    moments_merge(&into->turn, &from->turn);
-    moments_merge(&into->crowd_turn, &from->crowd_turn);
+    moments_merge(&into->changeover, &from->changeover);
+    moments_merge(&into->crowd_changeover, &from->crowd_changeover);
 }
 
 static void totals_merge(struct result *into, const struct result *from)

@@ -46,7 +46,7 @@ static double nobody_in(struct model_time time, double rate)
  * result, and when g is, too, Pollaczek's and Khinchine's. */
 struct model_outcome model_resource(const struct model_service *service, double rate)
 {
-    struct model_time next = model_time_sum(service->turn, service->hold);
+    struct model_time next = model_time_sum(service->changeover, service->hold);
     struct model_time lone = model_time_sum(service->lone, service->hold);
     struct model_time first = model_time_sum(service->base, service->hold);
     double full = rate * next.mean;
@@ -98,31 +98,31 @@ struct station {
     double response; /* from push to left */
 };
 
-/* What an arriving task finds is what is there with one task less. Those in line before it take a hold and a turn-over
- * each, the holder needs the mean residual of its service, which began with a turn-over or with nothing before it, and
- * then it is the task's own turn.
+/* What an arriving task finds is what is there with one task less. Those that wait before it take a hold and a
+ * changeover each, the holder needs the mean residual of its service, which began with a changeover or with nothing
+ * before it, and then it is the task's own turn.
  *
  * The residual of a hold is that of an arrival by chance. The more of the loop's `others` are at this very resource,
  * the less they come by chance: then the plain analysis is nearer to the truth, in which a hold begins anew. */
 static double response_of(const struct model_service *service, const struct station *found, double others)
 {
-    struct model_time next = model_time_sum(service->turn, service->hold);
+    struct model_time next = model_time_sum(service->changeover, service->hold);
     struct model_time first = model_time_sum(service->base, service->hold);
     double mean = found->busy * next.mean + (1 - found->busy) * first.mean;
     double second_moment = found->busy * next.second_moment + (1 - found->busy) * first.second_moment;
     double by_chance = mean > 0 ? second_moment / (2 * mean) : 0;
     double here = others > 0 ? fmin(found->there / others, 1) : 0;
     double residual = (1 - here) * by_chance + here * mean;
-    double in_line = fmax(found->there - found->busy, 0) * next.mean + found->busy * residual;
-    double start = (1 - found->busy) * service->base.mean + found->busy * service->turn.mean;
-    return in_line + start + service->hold.mean;
+    double in_list = fmax(found->there - found->busy, 0) * next.mean + found->busy * residual;
+    double start = (1 - found->busy) * service->base.mean + found->busy * service->changeover.mean;
+    return in_list + start + service->hold.mean;
 }
 
 static struct model_service service_at(const struct model_loop *loop, size_t station)
 {
     struct model_service service = loop->service;
-    if (loop->stations[station].turn.mean > 0)
-        service.turn = loop->stations[station].turn;
+    if (loop->stations[station].changeover.mean > 0)
+        service.changeover = loop->stations[station].changeover;
     return service;
 }
 
@@ -135,14 +135,14 @@ static double loop_step(const struct model_loop *loop, struct station *stations,
         stations[i].response = response_of(&service, &stations[i], tasks - 1.0);
         double waits = stations[i].response - service.hold.mean;
         cycle += loop->stations[i].count * loop->stations[i].visits * waits;
-        fullest = fmax(fullest, loop->stations[i].visits * (service.turn.mean + service.hold.mean));
+        fullest = fmax(fullest, loop->stations[i].visits * (service.changeover.mean + service.hold.mean));
     }
     double throughput = fmin(tasks / cycle, 1 / fullest);
     for (size_t i = 0; i < loop->station_count; i++) {
         struct model_service service = service_at(loop, i);
         struct station *station = &stations[i];
         double visits = throughput * loop->stations[i].visits;
-        double start = (1 - station->busy) * service.base.mean + station->busy * service.turn.mean;
+        double start = (1 - station->busy) * service.base.mean + station->busy * service.changeover.mean;
         station->busy = fmin(visits * (start + service.hold.mean), 1);
         station->there = visits * station->response;
     }

@@ -1,10 +1,10 @@
 /* What queueing theory expects of waits and throughput, to stand beside what is measured. Seconds and tasks a second.
  *
  * A resource, tasks arriving by chance: one server, first come first served, any distribution of holds (M/G/1;
- * Pollaczek 1930, Khinchine 1932). Between two holders that follow each other it is idle for a turn-over, and a task
+ * Pollaczek 1930, Khinchine 1932). Between two holders that follow each other it is idle for a changeover, and a task
  * that finds it free needs its base latency before it has it, and others wait for it meanwhile: so the first service
  * of a busy period differs from the others (Welch, On a generalized M/G/1 queuing process in which the first customer
- * of each busy period receives exceptional service, Operations Research 12, 1964). A turn-over to the only one that
+ * of each busy period receives exceptional service, Operations Research 12, 1964). A changeover to the only one that
  * waits may take longer than one in a crowd, which goes on from holder to holder: so that service is another one, too,
  * and the mean comes from the Markov chain of what holders leave behind (Kendall, Annals of Mathematical Statistics 24,
  * 1953).
@@ -59,10 +59,10 @@ struct model_time model_time_moved(struct model_time time, double mean);
 
 /* What holds at every resource. */
 struct model_service {
-    struct model_time hold; /* from locked to left */
-    struct model_time base; /* from push to locked when no other task is in the way */
-    struct model_time turn; /* from left to the next one's locked, when that one waits and others do */
-    struct model_time lone; /* the same, when only that one waits */
+    struct model_time hold;       /* from locked to left */
+    struct model_time base;       /* from push to locked when no other task is in the way */
+    struct model_time changeover; /* from left to the next one's locked, when that one waits and others do */
+    struct model_time lone;       /* the same, when only that one waits */
 };
 
 struct model_outcome {
@@ -83,7 +83,7 @@ struct model_outcome model_runners(unsigned runners, struct model_time taken, do
 struct model_stations {
     double visits; /* of each of them, by one task, on average */
     double count;
-    struct model_time turn; /* of their own; a mean of 0 = as that of all */
+    struct model_time changeover; /* of their own; a mean of 0 = as that of all */
 };
 
 struct model_loop {
@@ -100,6 +100,6 @@ struct model_loop {
  * the stations. `utilisation` of the loop is that of its runners. */
 struct model_outcome model_closed_loop(const struct model_loop *loop, struct model_outcome *each);
 
-enum { MODEL_TURNS_MIN = 30 };
+enum { MODEL_CHANGEOVERS_MIN = 30 };
 
 #endif

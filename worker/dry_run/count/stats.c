@@ -151,7 +151,7 @@ void stats_destroy(struct stats *stats)
     outstanding_fini(&stats->tasks);
     resource_table_fini(&stats->resources);
     second_series_fini(&stats->series);
-    turn_order_fini(&stats->turns);
+    event_order_fini(&stats->events);
     overlap_detector_destroy(stats->detector);
     free(stats);
 }
@@ -309,7 +309,7 @@ static void heard(struct stats *stats, unsigned process, struct instant at)
     overlap_detector_heard(stats->detector, process, at);
     if (instant_before(stats->latest, at))
         stats->latest = at;
-    stats_turns_take(stats, instant_after(stats->latest, -TURN_ORDER_NS));
+    stats_events_take(stats, instant_after(stats->latest, -EVENT_ORDER_NS));
 }
 
 /* The worker's own word on when the handler returned: it counts when the handler's is lost. */
@@ -374,8 +374,8 @@ static void task_died(void *context, struct outstanding *task)
         if (resource == NULL)
             continue;
         resource->held_time += stats_clip(stats, task->inside_since, death->at.ns);
-        turn_order_add(&stats->turns,
-                       &(struct turn){.kind = TURN_BREAKS, .resource = task->resources[i], .at = death->at.ns});
+        event_order_add(&stats->events, &(struct resource_event){
+                                            .kind = EVENT_BREAKS, .resource = task->resources[i], .at = death->at.ns});
     }
     stats_task_goes(stats, task, death->at.ns); /* until it is recovered */
     stats_task_is(stats, task, OUTSTANDING_WAITING, death->at.ns);
@@ -412,13 +412,13 @@ static bool is_backlog(const struct stats *stats)
 
 /* The runners' time that no task took, in a second in which tasks were there at its beginning and its end. When tasks
  * took little of it, it was something else that kept them from the runners. */
-static void runner_turn_count(struct stats *stats, struct instant from, struct instant until)
+static void runner_changeover_count(struct stats *stats, struct instant from, struct instant until)
 {
     double all = seconds_of(instant_since(from, until)) * stats_runners(stats);
     bool is_full = is_backlog(stats), is_used = stats->taken_this_second > RUNNERS_USED * all;
     if (is_full && stats->was_backlog && is_used && stats_is_calm(stats, from.ns)) {
         stats->runner_idle_s += all - stats->taken_this_second;
-        stats->runner_turns += stats->left_this_second;
+        stats->runner_changeovers += stats->left_this_second;
     }
     stats->was_backlog = is_full;
     stats->taken_this_second = 0;
@@ -432,7 +432,7 @@ void stats_disturbed(struct stats *stats, struct instant at)
 
 void stats_second(struct stats *stats, struct instant now)
 {
-    runner_turn_count(stats, stats->series.closed, now);
+    runner_changeover_count(stats, stats->series.closed, now);
     double waiting = (double)(stats->tasks.count - stats->inside_now - stats->away_now);
     second_series_close(&stats->series, now, waiting);
     overlap_detector_tidy(stats->detector);

@@ -13,7 +13,7 @@
 
 /* The tasks of a dry run that were pushed and have not ended for good, by jid. */
 enum outstanding_state {
-    OUTSTANDING_WAITING, /* in a queue, in line, or claimed and without its lock */
+    OUTSTANDING_WAITING, /* in a queue, in a waiting list, or claimed and without its lock */
     OUTSTANDING_INSIDE,  /* its handler runs */
     OUTSTANDING_AWAY,    /* it comes again at a time of its own: it failed, or was put off */
 };
@@ -32,7 +32,7 @@ struct outstanding {
     enum outstanding_state state;
     bool had_runner; /* when it was pushed a runner was free */
     bool was_alone;  /* and no other task was at its resources */
-    bool is_there;   /* it wants its resources, as noted at their turn-overs */
+    bool is_there;   /* it wants its resources, as noted at their changeovers */
     bool is_parked;
     unsigned resource_count;
     const char *jid;
@@ -64,7 +64,7 @@ void outstanding_each(const struct outstanding_table *table, void (*visit)(void 
 struct resource_detail {
     struct histogram waits;
     struct batch_means means;
-    struct moments lone_turns; /* of the turn-overs, those for which only one waited */
+    struct moments lone_changeovers; /* of the changeovers, those for which only one waited */
 };
 
 /* "measured": in the measured part of the run. Seconds; instants are nanoseconds. */
@@ -72,11 +72,11 @@ struct resource_count {
     char *name;          /* its own */
     uint32_t next, hash; /* private */
     unsigned arrived, arrived_measured, held, parks, hand_overs, lost, refusals, fence_refusals, overlaps;
-    unsigned outstanding;               /* tasks of it that have not ended */
-    unsigned waiting, waiting_max;      /* of them, those that wait now, and the most that ever did */
-    double waiting_time;                /* measured: of all tasks together */
-    double held_time;                   /* measured */
-    struct moments holds, waits, turns; /* measured */
+    unsigned outstanding;                     /* tasks of it that have not ended */
+    unsigned waiting, waiting_max;            /* of them, those that wait now, and the most that ever did */
+    double waiting_time;                      /* measured: of all tasks together */
+    double held_time;                         /* measured */
+    struct moments holds, waits, changeovers; /* measured */
     /* As it was at the time up to which things are in order. */
     unsigned there, behind; /* tasks that want it; that the last holder left behind */
     int64_t first_came;     /* when a task came and no other was there */
@@ -107,22 +107,22 @@ static inline struct resource_count *resource_table_at(const struct resource_tab
     return number == RESOURCE_NONE ? NULL : &table->resources[number];
 }
 
-/* --- turns -------------------------------------------------------------------------------------------------------- */
+/* --- what happens at resources ------------------------------------------------------------------------------------ */
 
 /* Puts what tasks do at resources into the order in which it happened. Records of one process come in order, those of
- * different ones do not: a turn is taken TURN_ORDER_NS after it, by the latest time that was reported. */
-#define TURN_ORDER_NS (2 * NS_PER_S)
+ * different ones do not: an event is taken EVENT_ORDER_NS after it, by the latest time that was reported. */
+#define EVENT_ORDER_NS (2 * NS_PER_S)
 
-enum turn_kind {
-    TURN_COMES,  /* a task wants the resource from now on */
-    TURN_LEAVES, /* one that had it */
-    TURN_GOES,   /* one that had it not */
-    TURN_BREAKS, /* it was held, until some time before */
+enum resource_event_kind {
+    EVENT_COMES,  /* a task wants the resource from now on */
+    EVENT_LEAVES, /* one that had it */
+    EVENT_GOES,   /* one that had it not */
+    EVENT_BREAKS, /* it was held, until some time before */
 };
 
 /* Nanoseconds. */
-struct turn {
-    enum turn_kind kind;
+struct resource_event {
+    enum resource_event_kind kind;
     uint32_t resource;
     int64_t at;
     bool
@@ -132,10 +132,10 @@ struct turn {
     bool handed_over, had_refusal;
 };
 
-void turn_order_fini(struct heap *order); /* a zeroed one is empty */
-void turn_order_add(struct heap *order, const struct turn *turn);
+void event_order_fini(struct heap *order); /* a zeroed one is empty */
+void event_order_add(struct heap *order, const struct resource_event *event);
 /* False when nothing happened before `until`. */
-bool turn_order_take(struct heap *order, struct instant until, struct turn *turn);
+bool event_order_take(struct heap *order, struct instant until, struct resource_event *event);
 
 /* --- processes ---------------------------------------------------------------------------------------------------- */
 
@@ -220,7 +220,7 @@ struct stats {
     struct outstanding_table tasks;
     struct resource_table resources;
     struct second_series series;
-    struct heap turns;
+    struct heap events;
     struct overlap_detector *detector;
     unsigned parked_now, inside_now, away_now; /* of the tasks that are outstanding */
 
@@ -239,12 +239,12 @@ struct stats {
     struct histogram wait, hold, acquire;
     struct batch_means wait_means, hold_means, acquire_means; /* of the same, in seconds */
     struct moments holds_measured, runs_measured;
-    struct moments base, turn;         /* model.h */
+    struct moments base, changeover;   /* model.h */
     struct moments claim_extra, parks; /* seconds that a runner was taken */
     double taken_s;                    /* of the runners by tasks, all together */
-    /* the turn of runners: of seconds in which tasks were there all the time */
+    /* the changeover of runners: of seconds in which tasks were there all the time */
     double runner_idle_s, taken_this_second;
-    uint64_t runner_turns, left_this_second;
+    uint64_t runner_changeovers, left_this_second;
     bool was_backlog;
     struct moments next_push; /* closed loop */
     int64_t made_room;        /* the last task that left, unless another was pushed since; 0 = none */
@@ -291,6 +291,6 @@ void stats_task_goes(struct stats *stats, struct outstanding *task, int64_t at_n
 void stats_task_waited(struct stats *stats, struct outstanding *task, int64_t until_ns);
 void stats_task_left(struct stats *stats, const struct observed_task *left);
 /* Holds that have come into order by then. */
-void stats_turns_take(struct stats *stats, struct instant until);
+void stats_events_take(struct stats *stats, struct instant until);
 
 #endif

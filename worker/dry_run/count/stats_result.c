@@ -69,7 +69,7 @@ static struct result_resource resource_result(const struct resource_count *count
         .overlaps = count->overlaps,
         .refusals = count->refusals,
         .waiters_max = count->waiting_max,
-        .turns = count->turns.count,
+        .changeovers = count->changeovers.count,
         .load = share_of(count->arrived_measured, measured_for),
         .throughput = share_of((double)count->holds.count, measured_for),
         .share_held = share_of(count->held_time, measured_for),
@@ -77,16 +77,16 @@ static struct result_resource resource_result(const struct resource_count *count
         .hold_mean = moments_time(&count->holds).mean,
         .hold_second_moment = moments_time(&count->holds).second_moment,
         .wait_mean = moments_time(&count->waits).mean,
-        .turn_mean = moments_time(&count->turns).mean,
-        .turn_second_moment = moments_time(&count->turns).second_moment,
+        .changeover_mean = moments_time(&count->changeovers).mean,
+        .changeover_second_moment = moments_time(&count->changeovers).second_moment,
     };
     if (count->detail != NULL) {
         resource.wait_p50 = of_us((uint64_t)histogram_quantile(&count->detail->waits, 0.5));
         resource.wait_p99 = of_us((uint64_t)histogram_quantile(&count->detail->waits, 0.99));
         resource.wait_error = batch_means_error(&count->detail->means);
-        resource.lone_turns = count->detail->lone_turns.count;
-        resource.lone_turn_mean = moments_time(&count->detail->lone_turns).mean;
-        resource.lone_turn_second_moment = moments_time(&count->detail->lone_turns).second_moment;
+        resource.lone_changeovers = count->detail->lone_changeovers.count;
+        resource.lone_changeover_mean = moments_time(&count->detail->lone_changeovers).mean;
+        resource.lone_changeover_second_moment = moments_time(&count->detail->lone_changeovers).second_moment;
     }
     return resource;
 }
@@ -225,22 +225,22 @@ static void moments_join(struct moments *into, const struct moments *from, int s
     into->squares += sign * from->squares;
 }
 
-/* The turn-overs of the resources with too few to speak for themselves, all together (of all, when these have too few);
- * and what of all turn-overs was not to the only one that waited. */
-static void turns_set(const struct stats *stats, struct result_overheads *overheads)
+/* The changeovers of the resources with too few to speak for themselves, all together (of all, when these have too
+ * few); and what of all changeovers was not to the only one that waited. */
+static void changeovers_set(const struct stats *stats, struct result_overheads *overheads)
 {
     struct moments few = {0}, crowd = {0};
     for (size_t i = 0; i < stats->resources.count; i++) {
         const struct resource_count *resource = &stats->resources.resources[i];
-        if (resource->turns.count < MODEL_TURNS_MIN)
-            moments_join(&few, &resource->turns, 1);
+        if (resource->changeovers.count < MODEL_CHANGEOVERS_MIN)
+            moments_join(&few, &resource->changeovers, 1);
         if (resource->detail == NULL)
             continue;
-        moments_join(&crowd, &resource->turns, 1);
-        moments_join(&crowd, &resource->detail->lone_turns, -1);
+        moments_join(&crowd, &resource->changeovers, 1);
+        moments_join(&crowd, &resource->detail->lone_changeovers, -1);
     }
-    overheads->turn = few.count >= MODEL_TURNS_MIN ? few : stats->turn;
-    overheads->crowd_turn = crowd;
+    overheads->changeover = few.count >= MODEL_CHANGEOVERS_MIN ? few : stats->changeover;
+    overheads->crowd_changeover = crowd;
 }
 
 static void overheads_fill(const struct stats *stats, struct result *result)
@@ -255,11 +255,11 @@ static void overheads_fill(const struct stats *stats, struct result *result)
             stats->base.count > 0 ? stats->base : stats->claim_extra, /* never calm: without the wait for a runner */
         .claim_extra = moments_time(&stats->claim_extra).mean,
         .park_cost = parks * moments_time(&stats->parks).mean,
-        .runner_turn = fmax(share_of(stats->runner_idle_s, (double)stats->runner_turns), 0),
+        .runner_changeover = fmax(share_of(stats->runner_idle_s, (double)stats->runner_changeovers), 0),
         .next_push = moments_time(&stats->next_push).mean,
         .tries = fmax(share_of((double)stats->holds, (double)stats->first_holds), 1),
     };
-    turns_set(stats, overheads);
+    changeovers_set(stats, overheads);
     if (stats->holds_measured.count > 0)
         overheads->hold_extra = fmax(moments_time(&stats->holds_measured).mean - planned_hold(stats), 0);
 }
@@ -268,7 +268,7 @@ void stats_finish(struct stats *stats, struct instant now, struct result *result
 {
     if (instant_before(now, stats->load_until))
         stats->load_until = now;
-    stats_turns_take(stats, INSTANT_NEVER);
+    stats_events_take(stats, INSTANT_NEVER);
     overlap_detector_end(stats->detector, now);
     outstanding_each(&stats->tasks, outstanding_settle, &(struct end){stats, now.ns});
     result->measured_for = stats_clip(stats, stats->measured_from.ns, stats->load_until.ns);

@@ -1,4 +1,4 @@
-/* The tables of the statistics of a dry run, each by itself: tasks, resources, turns, seconds (stats_private.h). */
+/* The tables of the statistics of a dry run, each by itself: tasks, resources, events, seconds (stats_private.h). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,12 +33,12 @@ void outstanding_fini(struct outstanding_table *table)
     free(table->buckets);
 }
 
-static struct outstanding **place_of(const struct outstanding_table *table, const char *jid, uint64_t hash)
+static struct outstanding **link_of(const struct outstanding_table *table, const char *jid, uint64_t hash)
 {
-    struct outstanding **place = &table->buckets[hash & (table->bucket_count - 1)];
-    while (*place != NULL && ((*place)->hash != hash || strcmp((*place)->jid, jid) != 0))
-        place = &(*place)->next;
-    return place;
+    struct outstanding **link = &table->buckets[hash & (table->bucket_count - 1)];
+    while (*link != NULL && ((*link)->hash != hash || strcmp((*link)->jid, jid) != 0))
+        link = &(*link)->next;
+    return link;
 }
 
 static void tasks_grow(struct outstanding_table *table)
@@ -48,10 +48,10 @@ static void tasks_grow(struct outstanding_table *table)
     for (size_t i = 0; i < table->bucket_count; i++) {
         while (table->buckets[i] != NULL) {
             struct outstanding *task = table->buckets[i];
-            struct outstanding **place = &larger.buckets[task->hash & (larger.bucket_count - 1)];
+            struct outstanding **link = &larger.buckets[task->hash & (larger.bucket_count - 1)];
             table->buckets[i] = task->next;
-            task->next = *place;
-            *place = task;
+            task->next = *link;
+            *link = task;
         }
     }
     free(table->buckets);
@@ -63,7 +63,7 @@ struct outstanding *outstanding_add(struct outstanding_table *table, const char 
 {
     size_t jid_size = strlen(jid) + 1;
     uint64_t hash = hash_bytes(0, jid, jid_size);
-    if (*place_of(table, jid, hash) != NULL)
+    if (*link_of(table, jid, hash) != NULL)
         return NULL;
     if (table->count >= table->bucket_count)
         tasks_grow(table);
@@ -76,21 +76,21 @@ struct outstanding *outstanding_add(struct outstanding_table *table, const char 
     task->hash = hash;
     task->jid = own_jid;
     task->resource_count = resource_count;
-    *place_of(table, jid, hash) = task;
+    *link_of(table, jid, hash) = task;
     table->count++;
     return task;
 }
 
 struct outstanding *outstanding_find(const struct outstanding_table *table, const char *jid)
 {
-    return *place_of(table, jid, hash_bytes(0, jid, strlen(jid) + 1));
+    return *link_of(table, jid, hash_bytes(0, jid, strlen(jid) + 1));
 }
 
 void outstanding_remove(struct outstanding_table *table, struct outstanding *task)
 {
-    struct outstanding **place = place_of(table, task->jid, task->hash);
-    invariant(*place == task);
-    *place = task->next;
+    struct outstanding **link = link_of(table, task->jid, task->hash);
+    invariant(*link == task);
+    *link = task->next;
     free(task);
     table->count--;
 }
@@ -184,38 +184,38 @@ void resource_table_arrive(struct resource_table *table, uint32_t number, bool i
     }
 }
 
-/* --- turns in order ----------------------------------------------------------------------------------------------- */
+/* --- events in order ---------------------------------------------------------------------------------------------- */
 
 struct entry {
     struct heap_item item;
-    struct turn turn;
+    struct resource_event event;
 };
 
-bool turn_order_take(struct heap *order, struct instant until, struct turn *turn)
+bool event_order_take(struct heap *order, struct instant until, struct resource_event *event)
 {
     struct heap_item *first = heap_first(order);
     if (first == NULL || !instant_before(first->at, until))
         return false;
     heap_remove(order, first);
     struct entry *entry = list_owner(first, struct entry, item);
-    *turn = entry->turn;
+    *event = entry->event;
     free(entry);
     return true;
 }
 
-void turn_order_fini(struct heap *order)
+void event_order_fini(struct heap *order)
 {
-    struct turn turn;
-    while (turn_order_take(order, INSTANT_NEVER, &turn))
+    struct resource_event event;
+    while (event_order_take(order, INSTANT_NEVER, &event))
         ;
     heap_fini(order);
 }
 
-void turn_order_add(struct heap *order, const struct turn *turn)
+void event_order_add(struct heap *order, const struct resource_event *event)
 {
     struct entry *entry = memory_new(struct entry);
-    entry->turn = *turn;
-    heap_set(order, &entry->item, (struct instant){turn->at});
+    entry->event = *event;
+    heap_set(order, &entry->item, (struct instant){event->at});
 }
 
 /* --- seconds ------------------------------------------------------------------------------------------------------ */

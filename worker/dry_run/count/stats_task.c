@@ -113,106 +113,106 @@ static void task_gone(struct stats *stats, struct outstanding *task)
     outstanding_remove(&stats->tasks, task);
 }
 
-/* --- turn-overs --------------------------------------------------------------------------------------------------- */
+/* --- changeovers -------------------------------------------------------------------------------------------------- */
 
-static void turn_tell(struct stats *stats, const struct outstanding *task, const struct turn *turn)
+static void event_tell(struct stats *stats, const struct outstanding *task, const struct resource_event *event)
 {
     for (unsigned i = 0; i < task->resource_count; i++) {
         if (task->resources[i] == RESOURCE_NONE)
             continue;
-        struct turn of_resource = *turn;
+        struct resource_event of_resource = *event;
         of_resource.resource = task->resources[i];
-        turn_order_add(&stats->turns, &of_resource);
+        event_order_add(&stats->events, &of_resource);
     }
 }
 
 void stats_task_comes(struct stats *stats, struct outstanding *task, int64_t at_ns)
 {
     bool finds_runner = task->had_runner && task->tries == 0 && task->resource_count == 1;
-    turn_tell(stats, task, &(struct turn){.kind = TURN_COMES, .at = at_ns, .found_runner = finds_runner});
+    event_tell(stats, task, &(struct resource_event){.kind = EVENT_COMES, .at = at_ns, .found_runner = finds_runner});
     task->is_there = true;
 }
 
 void stats_task_goes(struct stats *stats, struct outstanding *task, int64_t at_ns)
 {
     if (task->is_there)
-        turn_tell(stats, task, &(struct turn){.kind = TURN_GOES, .at = at_ns});
+        event_tell(stats, task, &(struct resource_event){.kind = EVENT_GOES, .at = at_ns});
     task->is_there = false;
 }
 
 static void task_leaves(struct stats *stats, struct outstanding *task, const struct observed_task *left)
 {
-    turn_tell(stats, task,
-              &(struct turn){.kind = TURN_LEAVES,
-                             .at = left->left.ns,
-                             .found_runner = task->had_runner && task->tries == 0,
-                             .locked = left->locked.ns,
-                             .handed_over = left->handed_over,
-                             .had_refusal = left->had_refusal,
-                             .asked_since = task->asked_since});
+    event_tell(stats, task,
+               &(struct resource_event){.kind = EVENT_LEAVES,
+                                        .at = left->left.ns,
+                                        .found_runner = task->had_runner && task->tries == 0,
+                                        .locked = left->locked.ns,
+                                        .handed_over = left->handed_over,
+                                        .had_refusal = left->had_refusal,
+                                        .asked_since = task->asked_since});
     task->is_there = false;
 }
 
 /* Between two holders, the first of which left so many behind. */
-static void turn_count(struct stats *stats, struct resource_count *resource, double seconds)
+static void changeover_count(struct stats *stats, struct resource_count *resource, double seconds)
 {
-    moments_add(&stats->turn, seconds);
-    moments_add(&resource->turns, seconds);
+    moments_add(&stats->changeover, seconds);
+    moments_add(&resource->changeovers, seconds);
     if (resource->behind <= 1 && resource->detail != NULL)
-        moments_add(&resource->detail->lone_turns, seconds);
+        moments_add(&resource->detail->lone_changeovers, seconds);
 }
 
 /* How its hold began: it found the resource free; or a task was waiting when the one before left, it or another one.
  * A task that waited for a runner then is no measure of how a lock is handed on. Nor is one that came after a task of
  * another host, which only a refusal shows, or that it was not handed over here. */
-static void hold_began(struct stats *stats, struct resource_count *resource, const struct turn *turn)
+static void hold_began(struct stats *stats, struct resource_count *resource, const struct resource_event *event)
 {
     int64_t before = resource->last_left;
     bool is_broken = resource->is_broken;
-    bool is_own = stats->plan->hosts <= 1 || (resource->behind == 0 ? !turn->had_refusal : turn->handed_over);
+    bool is_own = stats->plan->hosts <= 1 || (resource->behind == 0 ? !event->had_refusal : event->handed_over);
     resource->is_broken = false;
     if (is_broken || !is_own)
         return;
     if (resource->behind == 0) {
         if (resource->first_found_runner && stats_is_measured(stats, resource->first_came) &&
-            stats_is_calm(stats, turn->locked))
-            moments_add(&stats->base, seconds_of(turn->locked - resource->first_came));
+            stats_is_calm(stats, event->locked))
+            moments_add(&stats->base, seconds_of(event->locked - resource->first_came));
         return;
     }
-    bool had_asked = turn->asked_since != 0 && turn->asked_since < before;
-    if (stats_is_measured(stats, before) && stats_is_calm(stats, turn->locked) && (had_asked || turn->found_runner))
-        turn_count(stats, resource, turn->locked > before ? seconds_of(turn->locked - before) : 0);
+    bool had_asked = event->asked_since != 0 && event->asked_since < before;
+    if (stats_is_measured(stats, before) && stats_is_calm(stats, event->locked) && (had_asked || event->found_runner))
+        changeover_count(stats, resource, event->locked > before ? seconds_of(event->locked - before) : 0);
 }
 
-static void turn_take(struct stats *stats, const struct turn *turn)
+static void event_take(struct stats *stats, const struct resource_event *event)
 {
-    struct resource_count *resource = resource_table_at(&stats->resources, turn->resource);
-    switch (turn->kind) {
-    case TURN_COMES:
+    struct resource_count *resource = resource_table_at(&stats->resources, event->resource);
+    switch (event->kind) {
+    case EVENT_COMES:
         if (resource->there++ == 0) {
-            resource->first_came = turn->at;
-            resource->first_found_runner = turn->found_runner;
+            resource->first_came = event->at;
+            resource->first_found_runner = event->found_runner;
         }
         return;
-    case TURN_GOES:
+    case EVENT_GOES:
         resource->there -= resource->there > 0;
         return;
-    case TURN_BREAKS:
+    case EVENT_BREAKS:
         resource->is_broken = true;
         return;
-    case TURN_LEAVES:
-        hold_began(stats, resource, turn);
+    case EVENT_LEAVES:
+        hold_began(stats, resource, event);
         resource->there -= resource->there > 0;
         resource->behind = resource->there;
-        resource->last_left = turn->at;
+        resource->last_left = event->at;
     }
 }
 
-void stats_turns_take(struct stats *stats, struct instant until)
+void stats_events_take(struct stats *stats, struct instant until)
 {
-    struct turn turn;
-    while (turn_order_take(&stats->turns, until, &turn))
-        turn_take(stats, &turn);
+    struct resource_event event;
+    while (event_order_take(&stats->events, until, &event))
+        event_take(stats, &event);
 }
 
 /* --- its hold ----------------------------------------------------------------------------------------------------- */

@@ -42,7 +42,7 @@ struct verdict {
     const struct result_resource *fullest;            /* of the resources; NULL = none had a load */
     const struct result_node *lock_node, *queue_node; /* the busiest of each; NULL = not known */
     unsigned full_resources;                          /* nearly full ones */
-    double busy_turn;                                 /* the turn-over of the resource that had the most */
+    double busy_changeover;                           /* the changeover of the resource that had the most */
     double own_busy;                                  /* share of the processors of this machine that the run took */
     bool has_gap;                                     /* tasks waited much longer than the model expects */
     bool is_crowded;                                  /* all processors were busy, and others took much of them */
@@ -52,33 +52,34 @@ struct verdict {
 
 /* --- how full things were ----------------------------------------------------------------------------------------- */
 
-/* Held, or between two holders while one waits; and each task that comes needs a hold and a turn-over, served or not,
- * for when it is full all wait. Where few wait a turn-over can take longer than it does then: a lock that is refused is
- * requested again after a while. So that of the resource with the most of them counts when it is shorter. */
+/* Held, or between two holders while one waits; and each task that comes needs a hold and a changeover, served or
+ * not, for when it is full all wait. Where few wait a changeover can take longer than it does then: a lock that is
+ * refused is requested again after a while. So that of the resource with the most of them counts when it is shorter. */
 static double resource_full(const struct verdict *verdict, const struct result_resource *resource)
 {
-    double turning = (double)resource->turns * resource->turn_mean / fmax(verdict->result->measured_for, 1e-3);
-    double turn = fmin(resource->turn_mean, verdict->busy_turn);
-    return fmax(resource->share_held + turning, resource->load * (resource->hold_mean + turn));
+    double changing =
+        (double)resource->changeovers * resource->changeover_mean / fmax(verdict->result->measured_for, 1e-3);
+    double changeover = fmin(resource->changeover_mean, verdict->busy_changeover);
+    return fmax(resource->share_held + changing, resource->load * (resource->hold_mean + changeover));
 }
 
-static double busy_turn_of(const struct result *result)
+static double busy_changeover_of(const struct result *result)
 {
     uint64_t most = 0;
-    double turn = 0;
+    double changeover = 0;
     for (size_t i = 0; i < result->resource_count; i++) {
-        if (result->resources[i].turns > most) {
-            most = result->resources[i].turns;
-            turn = result->resources[i].turn_mean;
+        if (result->resources[i].changeovers > most) {
+            most = result->resources[i].changeovers;
+            changeover = result->resources[i].changeover_mean;
         }
     }
-    return turn;
+    return changeover;
 }
 
 static void resources_look(struct verdict *verdict)
 {
     const struct result *result = verdict->result;
-    verdict->busy_turn = busy_turn_of(result);
+    verdict->busy_changeover = busy_changeover_of(result);
     for (size_t i = 0; i < result->resource_count; i++) {
         const struct result_resource *resource = &result->resources[i];
         double full = resource_full(verdict, resource);
@@ -142,8 +143,8 @@ static void runners_look(struct verdict *verdict)
     const struct result *result = verdict->result;
     if (verdict->runners == 0)
         return;
-    double turning = result->throughput * verdict->result->overheads.runner_turn / verdict->runners;
-    double full = fmin(result->utilisation + turning, 1);
+    double changing = result->throughput * verdict->result->overheads.runner_changeover / verdict->runners;
+    double full = fmin(result->utilisation + changing, 1);
     bool is_held_back = verdict->full[RESULT_RESOURCE] >= 1;
     if (full >= NEARLY_FULL && !plan_is_closed(&verdict->result->plan) && !is_held_back && result->throughput > 0)
         full *= fmax(verdict->result->overheads.arrivals / result->throughput, 1);
@@ -271,15 +272,16 @@ static void resource_say(const struct verdict *verdict)
     double full = verdict->full[RESULT_RESOURCE];
     if (full > 1 && !plan_is_closed(&verdict->result->plan))
         ANSWER("The resource %s is overloaded: %s tasks a second come for it and %s a second can hold it one after "
-               "the other (%s each, and %s from one to the next), so its line grows for as long as this goes on.%s",
+               "the other (%s each, and %s from one to the next), so its waiting list grows for as long as this goes "
+               "on.%s",
                SAY_NAME(resource->name), SAY_RATE(resource->load),
-               SAY_RATE(1 / (resource->hold_mean + resource->turn_mean)), SAY_TIME(resource->hold_mean),
-               SAY_TIME(resource->turn_mean), others);
+               SAY_RATE(1 / (resource->hold_mean + resource->changeover_mean)), SAY_TIME(resource->hold_mean),
+               SAY_TIME(resource->changeover_mean), others);
     else
         ANSWER("The bottleneck is the resource %s: it is held %s of the time and handed on for %s of it; tasks wait "
                "%s for it on average.%s",
                SAY_NAME(resource->name), SAY_SHARE(resource->share_held),
-               SAY_SHARE(resource->throughput * resource->turn_mean), SAY_TIME(resource->wait_mean), others);
+               SAY_SHARE(resource->throughput * resource->changeover_mean), SAY_TIME(resource->wait_mean), others);
 }
 
 static void runners_say(const struct verdict *verdict)

@@ -66,7 +66,7 @@ struct shadow {
     enum shadow_step step;
     bool is_opening;  /* before the first look */
     bool is_first;    /* the first look at everything */
-    size_t place;     /* which process, which queue */
+    size_t position;  /* which process, which queue */
     int64_t offset;   /* in it */
     size_t news;      /* texts of the page that were not known */
     struct list page; /* of this queue, the oldest first */
@@ -191,7 +191,7 @@ static void entry_tell(struct shadow *shadow, const struct shadow_entry *entry)
 
 static const char *queue_of(const struct shadow *shadow)
 {
-    return shadow->options.live->worker.queues.items[shadow->place];
+    return shadow->options.live->worker.queues.items[shadow->position];
 }
 
 /* What is due during the run; or behind that, where those are that wait for a lock. */
@@ -222,7 +222,7 @@ static void request_make(struct shadow *shadow)
     case SHADOW_CLAIMS:
         redis_request_begin(out, 2);
         redis_request_text(out, "HGETALL");
-        queue_keys_request(shadow->keys.process_prefix, shadow->processes[shadow->place], out);
+        queue_keys_request(shadow->keys.process_prefix, shadow->processes[shadow->position], out);
         break;
     case SHADOW_LENGTH:
         redis_request_begin(out, 2);
@@ -265,17 +265,17 @@ static void look(struct loop_timer *timer)
 
 /* --- what comes next ---------------------------------------------------------------------------------------------- */
 
-static void step_enter(struct shadow *shadow, enum shadow_step step, size_t place)
+static void step_enter(struct shadow *shadow, enum shadow_step step, size_t position)
 {
     shadow->step = step;
-    shadow->place = place;
+    shadow->position = position;
     shadow->offset = 0;
 }
 
-static void queue_enter(struct shadow *shadow, size_t place)
+static void queue_enter(struct shadow *shadow, size_t position)
 {
-    if (place < shadow->options.live->worker.queues.count)
-        step_enter(shadow, SHADOW_LENGTH, place);
+    if (position < shadow->options.live->worker.queues.count)
+        step_enter(shadow, SHADOW_LENGTH, position);
     else
         step_enter(shadow, SHADOW_PROCESSES, 0);
 }
@@ -286,10 +286,10 @@ static void look_enter(struct shadow *shadow)
     queue_enter(shadow, 0);
 }
 
-static void claims_enter(struct shadow *shadow, size_t place)
+static void claims_enter(struct shadow *shadow, size_t position)
 {
-    if (place < shadow->process_count) {
-        step_enter(shadow, SHADOW_CLAIMS, place);
+    if (position < shadow->process_count) {
+        step_enter(shadow, SHADOW_CLAIMS, position);
     } else if (shadow->is_opening) {
         shadow->is_opening = false;
         look_enter(shadow);
@@ -351,7 +351,7 @@ static size_t claims_take(struct shadow *shadow, const struct redis_reply *reply
         claim_take(shadow, value);
         count++;
     }
-    claims_enter(shadow, shadow->place + 1);
+    claims_enter(shadow, shadow->position + 1);
     return count;
 }
 
@@ -359,7 +359,7 @@ static size_t claims_take(struct shadow *shadow, const struct redis_reply *reply
 static size_t length_take(struct shadow *shadow, long long length)
 {
     shadow->lengths += length;
-    step_enter(shadow, SHADOW_PAGE, shadow->place);
+    step_enter(shadow, SHADOW_PAGE, shadow->position);
     if (shadow->is_first && length > SHADOW_QUEUE_MAX)
         shadow->offset = length - SHADOW_QUEUE_MAX;
     return 1;
@@ -381,7 +381,7 @@ static size_t page_take(struct shadow *shadow, const struct redis_reply *reply)
     if (reply->count < PAGE || (shadow->news == 0 && !shadow->is_first)) {
         for (struct list *link; (link = list_take_first(&shadow->page)) != NULL;)
             entry_wait(shadow, list_owner(link, struct shadow_entry, link), &shadow->counts.queued);
-        queue_enter(shadow, shadow->place + 1);
+        queue_enter(shadow, shadow->position + 1);
     }
     return reply->count;
 }
@@ -472,7 +472,7 @@ static void answered(struct redis_call *call, const struct redis_result *result)
     }
     size_t entries = reply_take(shadow, result->outcome == REDIS_VALUE ? result->reply : &nothing);
     int64_t paced_ns = (int64_t)((double)entries / DRY_RUN_COPY_RATE * (double)NS_PER_S);
-    bool is_new_look = shadow->step == SHADOW_LENGTH && shadow->place == 0;
+    bool is_new_look = shadow->step == SHADOW_LENGTH && shadow->position == 0;
     look_after(shadow, is_new_look && paced_ns < PAUSE_NS ? PAUSE_NS : paced_ns);
 }
 

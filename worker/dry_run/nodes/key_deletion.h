@@ -20,7 +20,7 @@ struct key_deletion_options {
     double share;                   /* of the node's time, above 0, at most 1 */
     struct instant deadline;
     int64_t silence_ns;          /* so long without an answer ends it too; 0 = the deadline alone does */
-    void (*done)(void *context); /* once, at the end of a turn; key_deletion_close may be called from inside */
+    void (*done)(void *context); /* once, at the end of a cycle; key_deletion_close may be called from inside */
     void *context;
 };
 

@@ -349,7 +349,7 @@ void name_space_begin(struct name_space *space, void (*begun)(void *context, con
 
 /* --- the end ------------------------------------------------------------------------------------------------------ */
 
-/* At the end of a turn, so that the caller may close the name space. */
+/* At the end of a cycle, so that the caller may close the name space. */
 static void delete_end(struct loop_hook *hook)
 {
     struct name_space *space = list_owner(hook, struct name_space, ended);

@@ -7,7 +7,7 @@
 #include "base/invariant.h"
 #include "base/memory.h"
 
-/* --- the normal distribution ------------------------------------------------------------------------------------ */
+/* --- the normal distribution -------------------------------------------------------------------------------------- */
 
 /* The x below which the share `lower`, at most one half, of a standard normal variable lies. The logarithm of its
  * distribution function rises and is concave, so Newton's method from a point left of the solution comes nearer with
@@ -36,16 +36,16 @@ static double normal_at(double uniform)
     return uniform <= 0.5 ? normal_tail(uniform) : -normal_tail(1 - uniform);
 }
 
-/* --- measured --------------------------------------------------------------------------------------------------- */
+/* --- measured ----------------------------------------------------------------------------------------------------- */
 
 static double measured_at(const struct distribution *hold, double uniform)
 {
-    double place = uniform * (double)(hold->quantile_count - 1);
-    size_t low = (size_t)place;
+    double position = uniform * (double)(hold->quantile_count - 1);
+    size_t low = (size_t)position;
     if (low + 1 >= hold->quantile_count)
         return hold->quantiles[hold->quantile_count - 1];
     double from = hold->quantiles[low], to = hold->quantiles[low + 1];
-    return from + (to - from) * (place - (double)low);
+    return from + (to - from) * (position - (double)low);
 }
 
 /* What is drawn between two quantiles is uniform there, and each such stretch is as likely as the others. */
@@ -86,7 +86,7 @@ void distribution_measure(struct distribution *hold, double *seconds, size_t cou
     *hold = (struct distribution){.kind = DISTRIBUTION_MEASURED, .quantiles = quantiles, .quantile_count = kept};
 }
 
-/* --- all kinds -------------------------------------------------------------------------------------------------- */
+/* --- all kinds ---------------------------------------------------------------------------------------------------- */
 
 double distribution_mean(const struct distribution *hold)
 {

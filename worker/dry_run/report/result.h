@@ -22,7 +22,7 @@ struct result_second {
     double at;
     double pushed, ended, parked, handed_over, lost; /* a second */
     double wait_p50, wait_p99, hold_p50, hold_p99, acquire_p50, acquire_p99, extend_p99;
-    double waiting; /* tasks in the queues and in line, at its end */
+    double waiting; /* tasks in the queues and in waiting lists, at its end */
     double busy;    /* share of the runners */
 };
 
@@ -44,12 +44,12 @@ struct result_resource {
     unsigned waiters_max;
     double hold_mean, hold_second_moment;
     double wait_mean, wait_p50, wait_p99;
-    double wait_error; /* half the width of the 95 % interval of wait_mean, by batch means; 0 = not known */
-    double turn_mean;  /* from one holder's end to the next holder's start, while a task waited */
-    double turn_second_moment;
-    uint64_t turns;
-    double lone_turn_mean, lone_turn_second_moment; /* of those to the only one that waited */
-    uint64_t lone_turns;
+    double wait_error;      /* half the width of the 95 % interval of wait_mean, by batch means; 0 = not known */
+    double changeover_mean; /* from one holder's end to the next holder's start, while a task waited */
+    double changeover_second_moment;
+    uint64_t changeovers;
+    double lone_changeover_mean, lone_changeover_second_moment; /* of those to the only one that waited */
+    uint64_t lone_changeovers;
     struct result_expected expected;
 };
 
@@ -88,14 +88,14 @@ struct result_overheads {
     struct moments base; /* from push to locked, of tasks with no other task in the way */
     /* From one holder's end to the next holder's start, while a task waited: of resources that had too few of their
      * own to speak for themselves. */
-    struct moments turn;
-    struct moments crowd_turn; /* of all resources, while others waited, too */
+    struct moments changeover;
+    struct moments crowd_changeover; /* of all resources, while others waited, too */
     double hold_extra;  /* a lock is held longer than its handler was to run: beginning, ending, timers that are late */
     double claim_extra; /* a runner is taken longer than the lock is held: for tasks with no other in the way */
     double park_cost;   /* a runner is taken so long by the parks of a task, mean of all tasks */
-    double runner_turn; /* from one task's end on a runner to the next one's beginning, while tasks were there */
-    double next_push;   /* closed loop: from one task's end to the push of the next */
-    double tries;       /* holds that a task takes: more than 1 when runs fail and come again */
+    double runner_changeover; /* from one task's end on a runner to the next one's beginning, while tasks were there */
+    double next_push;         /* closed loop: from one task's end to the push of the next */
+    double tries;             /* holds that a task takes: more than 1 when runs fail and come again */
 };
 
 enum result_bottleneck {

@@ -81,9 +81,9 @@ static const struct json_row resource_rows[] = {
     PLAINS(lost, fence_refusals, overlaps, refusals),
     PLAINS(load, throughput, share_held, waiters),
     PLAINS(waiters_max, hold_mean, hold_second_moment, wait_mean),
-    PLAINS(wait_p50, wait_p99, wait_error, turn_mean),
-    PLAINS(turn_second_moment, lone_turn_mean, lone_turn_second_moment, lone_turns),
-    PLAIN(turns),
+    PLAINS(wait_p50, wait_p99, wait_error, changeover_mean),
+    PLAINS(changeover_second_moment, lone_changeover_mean, lone_changeover_second_moment, lone_changeovers),
+    PLAIN(changeovers),
     OBJECT(expected, expected_rows),
     END};
 #undef STRUCT
@@ -116,10 +116,10 @@ static const struct json_row moments_rows[] = {PLAIN(count), PLAIN(sum), PLAIN(s
 
 #define STRUCT struct result_overheads
 static const struct json_row overheads_rows[] = {PLAINS(arrivals, together, hold_extra, claim_extra),
-                                                 PLAINS(park_cost, runner_turn, next_push, tries),
+                                                 PLAINS(park_cost, runner_changeover, next_push, tries),
                                                  OBJECT(base, moments_rows),
-                                                 OBJECT(turn, moments_rows),
-                                                 OBJECT(crowd_turn, moments_rows),
+                                                 OBJECT(changeover, moments_rows),
+                                                 OBJECT(crowd_changeover, moments_rows),
                                                  END};
 #undef STRUCT
 
@@ -193,7 +193,7 @@ void result_json_write(const struct result *result, struct buffer *out)
     buffer_fini(&text);
 }
 
-/* --- reading ----------------------------------------------------------------------------------------------------- */
+/* --- reading ------------------------------------------------------------------------------------------------------ */
 
 static bool format_check(const json_t *object, struct error *error)
 {

@@ -174,7 +174,7 @@ function resources(section, {resources: all, resources_left_out: leftOut, shadow
         ['at most', 'waiters_max', count], partly('wait', wasHeld, 'wait_mean', time),
         partly('+-', (row) => row.wait_error > 0, 'wait_error', time),
         ['expected', expectedWait, same], partly('p99', wasHeld, 'wait_p99', time),
-        partly('hold', wasHeld, 'hold_mean', time), partly('next turn', (row) => row.turns > 0, 'turn_mean', time),
+        partly('hold', wasHeld, 'hold_mean', time), partly('changeover', (row) => row.changeovers > 0, 'changeover_mean', time),
         ['parked', 'parks', count], ['handed over', 'hand_overs', count], ['refusals', 'refusals', count],
         ['lost', 'lost', count, some], ['overlaps', 'overlaps', count, some]];
     table(section, columns, all.slice(0, OPEN_ROWS));
@@ -264,7 +264,7 @@ function totals(section, result) {
     const all = [
         ['pushed', 'pushed', ''], ['ended', 'ended', 'for good'], ['done', 'done', ''],
         ['failed', 'failed', 'and are retried, or have no retry'], ['dead', 'dead', 'failed too often, or could not run'],
-        ['parked', 'parked', 'stood in line for a resource'], ['skipped', 'skipped', ''], ['dropped', 'dropped', ''],
+        ['parked', 'parked', 'waited in the list of a resource'], ['skipped', 'skipped', ''], ['dropped', 'dropped', ''],
         ['given back', 'given_back', 'claimed and not begun'],
         ['ended twice', 'twice', 'taken over from a worker that was not dead'],
         ['left', 'left', 'had not ended when the run did'], ['locks lost', 'lost', 'while a task held them'],

@@ -82,9 +82,9 @@ void dry_config_use_nodes(struct config *config, const struct dry_config_nodes *
     config_free(fresh);
 }
 
-/* --- the turn ----------------------------------------------------------------------------------------------------- */
+/* --- converting --------------------------------------------------------------------------------------------------- */
 
-static void classes_turn(struct config *config)
+static void classes_convert(struct config *config)
 {
     for (size_t i = 0; i < config->class_count; i++) {
         struct config_class *entry = &config->classes[i];
@@ -97,7 +97,7 @@ static void classes_turn(struct config *config)
     }
 }
 
-static void queues_turn(struct config *config, const struct dry_run_plan *plan)
+static void queues_convert(struct config *config, const struct dry_run_plan *plan)
 {
     if (plan->kind == DRY_RUN_SHADOW)
         return;
@@ -108,7 +108,7 @@ static void queues_turn(struct config *config, const struct dry_run_plan *plan)
     config->worker.queues.count = 1;
 }
 
-bool dry_config_turn(struct config *config, const struct dry_run_plan *plan, struct error *error)
+bool dry_config_convert(struct config *config, const struct dry_run_plan *plan, struct error *error)
 {
     char prefix[REDLOCK_PREFIX_BYTES_MAX + 1], path[64];
     int length = snprintf(prefix, sizeof prefix, "%sdry:%s:", config->lock.prefix, plan_run(plan));
@@ -117,8 +117,8 @@ bool dry_config_turn(struct config *config, const struct dry_run_plan *plan, str
                          config->path, REDLOCK_PREFIX_BYTES_MAX);
     text_replace(&config->lock.prefix, prefix);
     config->lock.is_guest = !plan->is_local;
-    classes_turn(config);
-    queues_turn(config, plan);
+    classes_convert(config);
+    queues_convert(config, plan);
     config->worker.threads = plan->threads;
     config->worker.allow_root = true;
     config->worker.log_level = LOG_WARN;

@@ -3,7 +3,7 @@
  *     struct config *config = path != NULL ? config_read(path, &findings) : dry_config_built_in(&findings);
  *     ... plan_check, plugins, startup_check against the configuration as it is ...
  *     dry_config_use_nodes(config, &nodes);                        on private nodes only
- *     dry_config_turn(config, &plan, &error);
+ *     dry_config_convert(config, &plan, &error);
  *     dry_config_key_space(&plan, space);                          for worker_options.key_space, and the queue node
  *
  * Changed in place, because it has passwords in it, which nothing prints:
@@ -39,7 +39,7 @@ void dry_config_use_nodes(struct config *config, const struct dry_config_nodes *
 
 /* From now on it is that of the run. False when a lock prefix of this length has no room for that of the run; nothing
  * is changed then. */
-bool dry_config_turn(struct config *config, const struct dry_run_plan *plan, struct error *error) MUST_CHECK;
+bool dry_config_convert(struct config *config, const struct dry_run_plan *plan, struct error *error) MUST_CHECK;
 
 /* "hf:2:dry:RUN:", which is before every key of the run on the queue node. */
 const char *dry_config_key_space(const struct dry_run_plan *plan, char space[DRY_CONFIG_SPACE_MAX]);

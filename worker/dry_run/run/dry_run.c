@@ -150,7 +150,7 @@ static void workers_start(struct dry_run *run)
     struct error error = ERROR_NONE;
     dry_config_key_space(run->plan, run->key_space);
     snprintf(run->host, sizeof run->host, "%s", run->config->worker.host);
-    if (!dry_config_turn(run->config, run->plan, &error)) {
+    if (!dry_config_convert(run->config, run->plan, &error)) {
         findings_error(run->findings, "%s", error.text);
         return;
     }

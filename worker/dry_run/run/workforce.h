@@ -27,7 +27,7 @@ struct workforce;
 /* All of it is the caller's and stays until workforce_end. */
 struct workforce_options {
     const struct dry_run_plan *plan;       /* so many processes and threads */
-    struct config *config;                 /* of the run: after dry_config_turn */
+    struct config *config;                 /* of the run: after dry_config_convert */
     const struct plugins *plugins;         /* loaded, never opened: whose classes are simulated; NULL = none */
     const struct simulated_class *classes; /* how long classes hold; others hold as the plan says */
     size_t class_count;
