@@ -19,6 +19,9 @@
 #include "tests/sim/world/network.h"
 #include "tests/sim/world/world.h"
 
+/* All that is expected happens in so many schedules. */
+enum { SCHEDULES = 400, SCHEDULES_MAX = 100000, SECONDS = 8 };
+
 enum { MOVES_MAX = 1024, HANG_S = 120, LOGGED_EACH = 16 };
 
 struct counter {
@@ -245,21 +248,28 @@ static uint64_t times_of(const struct result *sum, const char *name)
 static unsigned expected_count(const struct play *of, const struct result *sum)
 {
     unsigned found = 0;
-    for (const char *const *name = of->expected; name != NULL && *name != NULL; name++)
-        found += sum == NULL || times_of(sum, *name) > 0;
+    for (unsigned i = 0; i < 2; i++)
+        for (const char *const *name = i == 0 ? of->troubles : of->expected; *name != NULL; name++)
+            found += sum == NULL || times_of(sum, *name) > 0;
     return found;
+}
+
+static uint64_t missing_print(const struct play *of, const char *const *names, const struct result *sum)
+{
+    uint64_t missing = 0;
+    for (const char *const *name = names; *name != NULL; name++) {
+        if (times_of(sum, *name) > 0)
+            continue;
+        printf("%s: %s never happened\n", of->name, *name);
+        missing++;
+    }
+    return missing;
 }
 
 static uint64_t expectations_check(const struct play *of, const struct result *sum, uint64_t played)
 {
-    uint64_t broken = 0;
-    for (const char *const *name = of->expected; name != NULL && *name != NULL; name++) {
-        if (times_of(sum, *name) > 0)
-            continue;
-        printf("%s: %s never happened\n", of->name, *name);
-        broken++;
-    }
-    for (const struct play_bound *bound = of->bounds; bound != NULL && bound->name != NULL; bound++) {
+    uint64_t broken = missing_print(of, of->troubles, sum) + missing_print(of, of->expected, sum);
+    for (const struct play_bound *bound = of->bounds; bound->name != NULL; bound++) {
         uint64_t rate = times_of(sum, bound->name) * 1000 / played;
         if (rate >= bound->least && rate <= bound->most)
             continue;
@@ -281,13 +291,12 @@ static void sum_print(const struct play *of, const struct result *sum, uint64_t 
     fflush(stdout);
 }
 
-uint64_t play_all(const struct play *of)
+static uint64_t play_all(const struct play *of, uint64_t count_usual, uint64_t first_usual, uint64_t seconds_usual)
 {
     static struct result sum;
-    uint64_t violations = 0, played = 0, wanted = number_of("HF_SCHEDULES", of->count);
-    uint64_t of_the_day = (uint64_t)(wall_now().us / US_PER_S / 86400) * 1000003;
-    uint64_t first = number_of("HF_SEED", of->seed != 0 ? of->seed : of_the_day);
-    int64_t limit_ns = (int64_t)number_of("HF_SECONDS", (uint64_t)(of->limit_ns / NS_PER_S)) * NS_PER_S;
+    uint64_t violations = 0, played = 0, wanted = number_of("HF_SCHEDULES", count_usual);
+    uint64_t first = number_of("HF_SEED", first_usual);
+    int64_t limit_ns = (int64_t)number_of("HF_SECONDS", seconds_usual) * NS_PER_S;
     int64_t begun_ns = used_ns();
     struct instant begun = instant_now();
     memset(&sum, 0, sizeof sum);
@@ -312,8 +321,18 @@ uint64_t play_all(const struct play *of)
             reduce(of, first + played);
     }
     sum_print(of, &sum, first, played, (double)instant_since(begun, instant_now()) / 1e9);
-    if (of->expected_after > 0 && played >= of->expected_after)
+    if (played >= SCHEDULES)
         violations += expectations_check(of, &sum, played);
     munmap(play.result, sizeof *play.result);
     return violations;
+}
+
+uint64_t play_each_day(const struct play *of)
+{
+    return play_all(of, SCHEDULES, 1, 0);
+}
+
+uint64_t play_today(const struct play *of)
+{
+    return play_all(of, SCHEDULES_MAX, (uint64_t)(wall_now().us / US_PER_S / 86400) * 1000003, SECONDS);
 }

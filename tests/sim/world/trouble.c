@@ -53,6 +53,11 @@ static const char *const kind_names[KINDS] = {
     [FULL] = "full",           [STEP] = "step",           [WALL] = "wall clock",
     [RATE] = "clock rate",     [QUEUE] = "queue node",    [OPERATE] = "operator"};
 
+const char *const trouble_names[] = {"kill",       "power loss",   "pause",   "stall",          "stop", "cut",
+                                     "late",       "break",        "restart", "losing replies", "hang", "slow",
+                                     "forget",     "older memory", "evict",   "full",           "step", "wall clock",
+                                     "clock rate", "operator",     NULL};
+
 struct move {
     struct world_event begin, end;
     enum kind kind;

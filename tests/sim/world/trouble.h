@@ -51,6 +51,9 @@ struct trouble_scene {
     bool is_minor; /* only at a minority of the lock nodes, and nowhere else */
 };
 
+/* Those that every scene has; NULL at the end. */
+extern const char *const trouble_names[];
+
 /* The scene must stay. */
 void trouble_draw(const struct trouble_scene *scene, struct chance *chance, int64_t for_ns);
 void trouble_end(void);
