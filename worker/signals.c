@@ -10,9 +10,9 @@
 #include "base/invariant.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "worker/task/crash_note.h"
 #include "worker/print/exit_code.h"
 #include "worker/reload.h"
+#include "worker/task/crash_note.h"
 #include "worker/worker_state.h"
 
 struct meaning {

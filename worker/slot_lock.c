@@ -13,8 +13,8 @@
 #include "base/random.h"
 #include "queue/waiting.h"
 #include "worker/locks/contention.h"
-#include "worker/locks/program_releases.h"
 #include "worker/locks/late_releases.h"
+#include "worker/locks/program_releases.h"
 #include "worker/worker_state.h"
 
 /* Others that look at the same time find out by their own refusal; one of this process's in a second is enough. */

@@ -5,9 +5,9 @@
 #include "base/invariant.h"
 #include "base/random.h"
 #include "queue/task_result.h"
-#include "worker/task/run_outcome.h"
 #include "queue/waiting.h"
 #include "worker/locks/contention.h"
+#include "worker/task/run_outcome.h"
 #include "worker/worker_state.h"
 
 /* A class that nobody serves may be served after a deployment: looked at again soon, without using up a retry. */

@@ -17,10 +17,10 @@
 #include "base/memory.h"
 #include "queue/iteration.h"
 #include "queue/task_result.h"
+#include "worker/events/ended_tasks.h"
 #include "worker/task/crash_note.h"
 #include "worker/task/job_host.h"
 #include "worker/task/run_outcome.h"
-#include "worker/events/ended_tasks.h"
 #include "worker/worker_state.h"
 
 /* Between the kill and the time at which the worker abandons what runs: the zygote reaps the process and reports that

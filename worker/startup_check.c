@@ -14,12 +14,12 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/thread.h"
-#include "worker/task/crash_note.h"
-#include "worker/task/task_rules.h"
-#include "worker/locks/task_resources.h"
 #include "worker/config/suggest.h"
 #include "worker/config/surroundings.h"
+#include "worker/locks/task_resources.h"
 #include "worker/plugin/plugin_programs.h"
+#include "worker/task/crash_note.h"
+#include "worker/task/task_rules.h"
 
 /* One finding is enough: the remedy is the same for every class. */
 static void check_lock_nodes(const struct config *config, const struct plugins *plugins, struct findings *findings)

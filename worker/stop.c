@@ -21,12 +21,12 @@
  * process ends within stop_timeout + 5 s, and after a stop now within 2 s, whatever handlers and nodes do. If the queue
  * node is unreachable, tasks that could not be given back stay claimed until another process recovers them. */
 #include "base/log.h"
-#include "worker/reload.h"
-#include "worker/supervisor/service_notify.h"
 #include "queue/promoter.h"
 #include "worker/events/event_commands.h"
 #include "worker/periodic/periodic.h"
 #include "worker/presence/presence.h"
+#include "worker/reload.h"
+#include "worker/supervisor/service_notify.h"
 #include "worker/worker_state.h"
 
 #define LOOK_NS          (10 * NS_PER_MS)

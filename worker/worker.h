@@ -8,10 +8,10 @@
 #define WORKER_WORKER_H
 
 #include "worker/config/config.h"
-#include "worker/print/exit_code.h"
-#include "worker/isolation/launcher.h"
 #include "worker/events/observer.h"
+#include "worker/isolation/launcher.h"
 #include "worker/plugin/plugin.h"
+#include "worker/print/exit_code.h"
 
 /* Two slots share a runner. */
 #define WORKER_SLOTS(threads) (2 * (threads))

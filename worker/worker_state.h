@@ -5,8 +5,8 @@
 #define WORKER_WORKER_STATE_H
 
 #include "worker/events/tally.h"
-#include "worker/events/work_report.h"
 #include "worker/events/task_log.h"
+#include "worker/events/work_report.h"
 #include "worker/slot.h"
 #include "worker/stop.h"
 #include "worker/worker.h"

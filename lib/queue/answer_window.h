@@ -7,8 +7,8 @@
 #ifndef QUEUE_ANSWER_WINDOW_H
 #define QUEUE_ANSWER_WINDOW_H
 
-#include <stdbool.h>
 #include <limits.h>
+#include <stdbool.h>
 
 enum { ANSWER_WINDOW_GROWTH = 64, ANSWER_WINDOW_MAX = 1024 };
 

@@ -17,10 +17,10 @@
 
 #include "base/invariant.h"
 #include "base/real.h"
+#include "base/utf8.h"
 #include "queue/base64.h"
 #include "queue/json_scan.h"
 #include "queue/keys.h"
-#include "base/utf8.h"
 
 /* Sorted by the length of the name, so that a member is compared only with fields of its length. */
 enum field {

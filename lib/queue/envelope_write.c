@@ -11,8 +11,8 @@
 
 #include "base/invariant.h"
 #include "base/random.h"
-#include "queue/json_scan.h"
 #include "base/utf8.h"
+#include "queue/json_scan.h"
 
 static const char hex_digits[] = "0123456789abcdef";
 

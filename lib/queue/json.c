@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/invariant.h"
-#include "queue/json_scan.h"
 #include "base/utf8.h"
+#include "queue/json_scan.h"
 
 static const struct envelope_limits checked_before = {.size = SIZE_MAX, .depth = SIZE_MAX, .keys = SIZE_MAX};
 

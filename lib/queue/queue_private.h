@@ -6,10 +6,10 @@
 
 #include "base/quantity.h"
 #include "queue/envelope.h"
-#include "queue/retried_call.h"
 #include "queue/keys.h"
-#include "queue/recovery_permit.h"
 #include "queue/queue.h"
+#include "queue/recovery_permit.h"
+#include "queue/retried_call.h"
 #include "redis/request.h"
 
 enum { FREED_LISTS_MAX = 32 }; /* more than the locks of a task */

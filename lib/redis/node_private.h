@@ -31,8 +31,8 @@
 
 #include "base/invariant.h"
 #include "base/memory.h"
-#include "redis/node.h"
 #include "redis/answer_times.h"
+#include "redis/node.h"
 #include "redis/reader.h"
 #include "redis/sentinel.h"
 

@@ -4,8 +4,8 @@
 
 #include "base/log.h"
 #include "base/random.h"
-#include "redlock/operator_session.h"
 #include "redlock/limits.h"
+#include "redlock/operator_session.h"
 
 #define SOON_NS          (20 * NS_PER_MS)
 #define LOOK_NS          (250 * NS_PER_MS) /* between two looks at all nodes while time passes */

@@ -45,13 +45,13 @@
 #include "base/loop.h"
 #include "redis/node.h"
 #include "redlock/lease.h"
-#include "redlock/seats.h"
-#include "redlock/redlock_loop.h"
-#include "redlock/swap.h"
-#include "redlock/trust.h"
 #include "redlock/local_waiters.h"
 #include "redlock/other_clients.h"
+#include "redlock/redlock_loop.h"
 #include "redlock/release_notifications.h"
+#include "redlock/seats.h"
+#include "redlock/swap.h"
+#include "redlock/trust.h"
 
 enum { REFUSAL_BYTES_MAX = 192, REASON_BYTES_MAX = 384 };
 /* Fences between two calls that trim the set of a node. Each may drop twice as many as may have come, so that several

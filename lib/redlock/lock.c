@@ -11,8 +11,8 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "redlock/group_private.h"
-#include "redlock/redlock_loop.h"
 #include "redlock/limits.h"
+#include "redlock/redlock_loop.h"
 
 /* --- how long it is valid ----------------------------------------------------------------------------------------- */
 

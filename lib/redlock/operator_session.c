@@ -12,9 +12,9 @@
 #include "base/memory.h"
 #include "redlock/holders.h"
 #include "redlock/inspection_call.h"
+#include "redlock/limits.h"
 #include "redlock/release_notifications.h"
 #include "redlock/scripts.h"
-#include "redlock/limits.h"
 
 #define SETTLE_SLACK_NS   (1 * NS_PER_S)
 #define ANSWER_LEAST_NS   (2 * NS_PER_S) /* an operator can wait longer than a lock */

@@ -1,8 +1,8 @@
 /* holdfast doctor and cancel against a real server: every kind of finding is found, and nothing where all is well. */
 #include "tests/support/admin_fixture.h"
 
-#include <pthread.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "tests/support/http_server.h"
 #include "base/memory.h"
+#include "tests/support/http_server.h"
 #include "tests/support/launcher_fixture.h"
 #include "tests/support/log_capture.h"
 #include "tests/support/loop_until.h"

@@ -4,8 +4,8 @@
 
 #include <stdio.h>
 
-#include "tests/support/page_check.h"
 #include "tests/support/one_fleet.h"
+#include "tests/support/page_check.h"
 #include "tests/support/program_run.h"
 
 enum { TASKS = 60, ALONE = 20, RESOURCES = 4 };

@@ -5,12 +5,12 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-#include "tests/support/process_pool_fixture.h"
-#include "tests/support/lock_cluster.h"
 #include "tests/support/launcher_fixture.h"
+#include "tests/support/lock_cluster.h"
 #include "tests/support/log_capture.h"
 #include "tests/support/loop_until.h"
 #include "tests/support/private_directory.h"
+#include "tests/support/process_pool_fixture.h"
 
 static const struct failure *failure(void)
 {

@@ -3,9 +3,9 @@
 #include "tests/support/test.h"
 
 #include "tests/support/log_capture.h"
-#include "tests/support/process_pool_fixture.h"
 #include "tests/support/loop_until.h"
 #include "tests/support/one_cluster.h"
+#include "tests/support/process_pool_fixture.h"
 
 enum { TTL_MS = 6000 }; /* a process may take long to begin */
 

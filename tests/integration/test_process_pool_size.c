@@ -4,10 +4,10 @@
 
 #include <stdio.h>
 
-#include "tests/support/process_pool_fixture.h"
 #include "tests/support/lock_cluster.h"
 #include "tests/support/loop_until.h"
 #include "tests/support/private_directory.h"
+#include "tests/support/process_pool_fixture.h"
 
 static pid_t runner_pid(void)
 {

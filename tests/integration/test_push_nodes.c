@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/buffer.h"
-#include "tests/support/push_fixture.h"
 #include "tests/support/hostile_server.h"
+#include "tests/support/push_fixture.h"
 #include "tests/support/relay.h"
 
 TEST(test_a_node_that_is_down)

@@ -2,8 +2,8 @@
  * itself when the first has ended. */
 #include "tests/support/test.h"
 
-#include <string.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 

@@ -1,7 +1,7 @@
 /* The server answers on a unix socket too, and all requests of this file go there: another program may take a port
  * between choosing and binding it, but not a path in our own directory. */
-#include "tests/support/private_directory.h"
 #include "tests/support/redis_server.h"
+#include "tests/support/private_directory.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -9,8 +9,8 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -15,8 +15,8 @@
 #include "queue/scripts.h"
 #include "redis/request.h"
 #include "redlock/scripts.h"
-#include "tests/support/private_directory.h"
 #include "tests/sim/server/simulated_client.h"
+#include "tests/support/private_directory.h"
 #include "tests/support/stepped_clock.h"
 #include "tests/support/test.h"
 

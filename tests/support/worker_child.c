@@ -6,9 +6,9 @@
 #include "base/log.h"
 #include "tests/support/test.h"
 #include "worker/isolation/runner_process.h"
-#include "worker/task/job_host.h"
 #include "worker/signals.h"
 #include "worker/startup_check.h"
+#include "worker/task/job_host.h"
 #include "worker/worker.h"
 
 static void output_open(const struct fleet *fleet, const char *name)

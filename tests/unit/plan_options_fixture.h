@@ -11,8 +11,8 @@
 
 #include "base/memory.h"
 #include "tests/support/private_directory.h"
-#include "worker/dry_run/plan/plan_json.h"
 #include "worker/dry_run/load/plan_options.h"
+#include "worker/dry_run/plan/plan_json.h"
 
 static struct dry_run_plan plan;
 static char directory[PRIVATE_DIRECTORY_MAX], path[PRIVATE_DIRECTORY_MAX + 16];

@@ -7,8 +7,8 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "worker/dry_run/report/result.h"
 #include "worker/dry_run/count/stats.h"
+#include "worker/dry_run/report/result.h"
 
 #define assert_near(value, wanted, share)                                                                              \
     do {                                                                                                               \

@@ -6,8 +6,8 @@
 #include "jobs/job.h"
 #include "queue/base64.h"
 #include "queue/envelope.h"
-#include "worker/task/backtrace.h"
 #include "worker/plugin/plugin.h"
+#include "worker/task/backtrace.h"
 
 static struct backtrace trace;
 static size_t wanted;

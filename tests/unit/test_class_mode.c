@@ -3,9 +3,9 @@
 #include "tests/support/test.h"
 
 #include "tests/support/config_place.h"
-#include "worker/task/task_rules.h"
-#include "worker/startup_check.h"
 #include "worker/locks/task_resources.h"
+#include "worker/startup_check.h"
+#include "worker/task/task_rules.h"
 
 #define THREE "lock_nodes = ( { host = \"a\"; }, { host = \"b\"; }, { host = \"c\"; } );\n"
 #define ONE   "lock_nodes = ( { host = \"a\"; } );\n"

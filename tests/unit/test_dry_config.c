@@ -2,8 +2,8 @@
 #include "tests/support/test.h"
 
 #include "base/memory.h"
-#include "worker/dry_run/run/dry_config.h"
 #include "worker/dry_run/plan/load_generator.h"
+#include "worker/dry_run/run/dry_config.h"
 
 static struct dry_run_plan plan;
 static struct config *config;

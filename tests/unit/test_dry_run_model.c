@@ -7,8 +7,8 @@
 #include "base/heap.h"
 #include "base/list.h"
 #include "base/memory.h"
-#include "worker/dry_run/plan/distribution.h"
 #include "worker/dry_run/count/model.h"
+#include "worker/dry_run/plan/distribution.h"
 
 #define assert_near(value, wanted, share)                                                                              \
     do {                                                                                                               \

@@ -1,6 +1,6 @@
 /* A plan as JSON: nothing is lost on the way, and nothing is believed that would not fit. */
-#include "tests/support/test.h"
 #include "tests/support/popularity_share.h"
+#include "tests/support/test.h"
 
 #include "base/memory.h"
 #include "base/random.h"

@@ -3,10 +3,10 @@
 #include "tests/support/test.h"
 
 #include "tests/support/dry_run_sample.h"
-#include "worker/print/table.h"
-#include "worker/dry_run/run/live_block.h"
 #include "worker/dry_run/report/plan_about.h"
 #include "worker/dry_run/report/text_writer.h"
+#include "worker/dry_run/run/live_block.h"
+#include "worker/print/table.h"
 
 static struct result result;
 static struct buffer out;

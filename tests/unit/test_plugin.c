@@ -5,8 +5,8 @@
 
 #include "tests/support/private_directory.h"
 #include "worker/plugin/plugin.h"
-#include "worker/task/task_rules.h"
 #include "worker/startup_check.h"
+#include "worker/task/task_rules.h"
 
 /* A directory of plugins that every test fills for itself. */
 struct place {

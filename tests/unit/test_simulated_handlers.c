@@ -8,12 +8,12 @@
 
 #include "base/memory.h"
 #include "worker/config/findings.h"
-#include "worker/dry_run/plan/load_generator.h"
 #include "worker/dry_run/count/record.h"
+#include "worker/dry_run/plan/load_generator.h"
 #include "worker/dry_run/run/simulated_handlers.h"
-#include "worker/task/run_table.h"
-#include "worker/task/job_host.h"
 #include "worker/plugin/plugin.h"
+#include "worker/task/job_host.h"
+#include "worker/task/run_table.h"
 
 enum { RINGS = 2, CAPACITY = 4096 };
 

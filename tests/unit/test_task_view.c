@@ -2,8 +2,8 @@
 #include "tests/support/test.h"
 
 #include "worker/commands/task_view.h"
-#include "worker/print/json_writer.h"
 #include "worker/commands/tasks.h"
+#include "worker/print/json_writer.h"
 
 static struct task_view view;
 

@@ -2,8 +2,8 @@
 #include "tests/support/test.h"
 
 #include "base/memory.h"
-#include "worker/print/table.h"
 #include "worker/commands/top_screen.h"
+#include "worker/print/table.h"
 
 enum { MANY = 300 };
 

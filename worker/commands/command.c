@@ -12,8 +12,8 @@
 #include "jobs/job.h"
 #include "worker/commands/manual.h"
 #include "worker/config/suggest.h"
-#include "worker/servers/server_program.h"
 #include "worker/print/version.h"
+#include "worker/servers/server_program.h"
 
 /* By what one wants, in the order in which `holdfast --help` shows them. */
 const struct command *const command_list[] = {

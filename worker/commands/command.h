@@ -16,8 +16,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "worker/print/exit_code.h"
 #include "worker/config/command_options.h"
+#include "worker/print/exit_code.h"
 
 struct command {
     const char *name;

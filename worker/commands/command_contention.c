@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "worker/print/human.h"
-#include "worker/presence/lock_counts.h"
 #include "worker/commands/waiting_lists.h"
+#include "worker/presence/lock_counts.h"
+#include "worker/print/human.h"
 
 /* As long as the node keeps a day. */
 enum { DAYS_MAX = 14, LISTS_SHOWN = 20 };

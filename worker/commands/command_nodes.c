@@ -13,12 +13,12 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "redis/node.h"
-#include "worker/print/human.h"
-#include "worker/print/json_writer.h"
 #include "worker/commands/nodes.h"
 #include "worker/commands/origin.h"
-#include "worker/config/suggest.h"
 #include "worker/config/node_options.h"
+#include "worker/config/suggest.h"
+#include "worker/print/human.h"
+#include "worker/print/json_writer.h"
 
 enum action { ACTION_LIST, ACTION_INIT, ACTION_HEAL, ACTION_REPLACE, ACTIONS };
 static const char *const action_names[ACTIONS] = {"list", "init", "heal", "replace"};

@@ -6,13 +6,13 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
-#include "worker/periodic/civil.h"
 #include "worker/commands/console.h"
-#include "worker/print/human.h"
-#include "worker/print/printer.h"
+#include "worker/periodic/civil.h"
 #include "worker/periodic/cron.h"
 #include "worker/periodic/periodic_entry.h"
 #include "worker/periodic/time_zone.h"
+#include "worker/print/human.h"
+#include "worker/print/printer.h"
 
 enum { NEXT_DEFAULT = 3, NEXT_MAX = 100 };
 

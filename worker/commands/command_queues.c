@@ -9,8 +9,8 @@
 #include "queue/operate.h"
 #include "queue/waiting.h"
 #include "worker/commands/backlog.h"
-#include "worker/print/human.h"
 #include "worker/commands/task_view.h"
+#include "worker/print/human.h"
 
 enum { FREE_PAGE = 200, DIGEST_MAX = 256 };
 

@@ -8,12 +8,12 @@
 
 #include "base/log.h"
 #include "base/memory.h"
-#include "worker/print/human.h"
-#include "worker/print/json_writer.h"
-#include "worker/print/table.h"
 #include "worker/history/history_sums.h"
 #include "worker/history/log_reader.h"
 #include "worker/history/timeline_page.h"
+#include "worker/print/human.h"
+#include "worker/print/json_writer.h"
+#include "worker/print/table.h"
 
 enum { LOGS_MAX = 1024, ROWS_MAX = 40 };
 

@@ -10,13 +10,13 @@
 
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/secret.h"
 #include "worker/commands/console.h"
 #include "worker/commands/health.h"
 #include "worker/commands/serve_site.h"
 #include "worker/commands/top_look.h"
 #include "worker/commands/top_nodes.h"
 #include "worker/commands/top_screen.h"
-#include "base/secret.h"
 #include "worker/http/http_address.h"
 #include "worker/print/json_writer.h"
 

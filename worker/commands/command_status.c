@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "worker/print/human.h"
 #include "worker/commands/health.h"
 #include "worker/commands/nodes.h"
+#include "worker/print/human.h"
 
 #define WATCH_LEAST_NS (200 * NS_PER_MS)
 

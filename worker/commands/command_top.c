@@ -10,13 +10,13 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "worker/print/json_writer.h"
 #include "worker/commands/tasks.h"
-#include "worker/print/table.h"
-#include "worker/print/terminal.h"
 #include "worker/commands/top_look.h"
 #include "worker/commands/top_nodes.h"
 #include "worker/commands/top_screen.h"
+#include "worker/print/json_writer.h"
+#include "worker/print/table.h"
+#include "worker/print/terminal.h"
 
 #define INTERVAL_LEAST_NS (200 * NS_PER_MS)
 #define PATIENCE_NS       (2 * NS_PER_S) /* with a node that does not answer */

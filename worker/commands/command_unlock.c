@@ -10,8 +10,8 @@
 
 #include "base/log.h"
 #include "queue/control.h"
-#include "worker/print/human.h"
 #include "worker/commands/lock_view.h"
+#include "worker/print/human.h"
 
 #define HEAR_WITHIN_NS (2 * NS_PER_S)
 #define HEAR_STEP_NS   (10 * NS_PER_MS)

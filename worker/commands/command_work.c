@@ -11,9 +11,8 @@
 #include "worker/commands/origin.h"
 #include "worker/config/config.h"
 #include "worker/config/surroundings.h"
-#include "worker/task/crash_note.h"
-#include "worker/nodes/node_client.h"
 #include "worker/isolation/runner_process.h"
+#include "worker/nodes/node_client.h"
 #include "worker/plugin/plugin.h"
 #include "worker/plugin/plugin_programs.h"
 #include "worker/reload.h"
@@ -21,6 +20,7 @@
 #include "worker/signals.h"
 #include "worker/startup_check.h"
 #include "worker/supervisor/supervisor.h"
+#include "worker/task/crash_note.h"
 #include "worker/task/job_host.h"
 #include "worker/worker.h"
 

@@ -17,10 +17,10 @@
 #include "base/quantity.h"
 #include "worker/commands/command.h"
 #include "worker/config/suggest.h"
-#include "worker/task/crash_note.h"
 #include "worker/isolation/runner_process.h"
 #include "worker/plugin/plugin_programs.h"
 #include "worker/print/json_writer.h"
+#include "worker/task/crash_note.h"
 
 struct handler_run *handler_run_create(const struct handler_run_request *request)
 {

@@ -19,16 +19,16 @@
 
 #include "base/buffer.h"
 #include "base/loop.h"
-#include "worker/locks/task_resources.h"
 #include "worker/commands/origin.h"
 #include "worker/commands/pretended_lock.h"
-#include "worker/config/config.h"
-#include "worker/print/exit_code.h"
-#include "worker/isolation/isolation.h"
-#include "worker/task/job_host.h"
-#include "worker/plugin/plugin.h"
 #include "worker/config/command_options.h"
+#include "worker/config/config.h"
+#include "worker/isolation/isolation.h"
 #include "worker/isolation/thread_pool.h"
+#include "worker/locks/task_resources.h"
+#include "worker/plugin/plugin.h"
+#include "worker/print/exit_code.h"
+#include "worker/task/job_host.h"
 #include "worker/task/task_rules.h"
 
 enum { HANDLER_RUN_SETTINGS_MAX = 64 };

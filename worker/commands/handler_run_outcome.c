@@ -6,9 +6,9 @@
 #include "base/invariant.h"
 #include "base/log.h"
 #include "queue/follow_up.h"
+#include "worker/commands/handler_run.h"
 #include "worker/print/human.h"
 #include "worker/print/json_writer.h"
-#include "worker/commands/handler_run.h"
 #include "worker/task/run_outcome.h"
 
 /* As the exit statuses of programs say the same things, where they do. */

@@ -15,8 +15,8 @@
 #include "queue/envelope.h"
 #include "queue/waiting.h"
 #include "worker/commands/console.h"
-#include "worker/commands/waiting_lists.h"
 #include "worker/commands/nodes.h"
+#include "worker/commands/waiting_lists.h"
 
 /* Whose value a lock has: workers write "host:pid:slot:jid" into it. */
 enum { LOCK_OWNER_HOST_MAX = 60, LOCK_OWNER_JID_MAX = 40 }; /* what workers cut them to */

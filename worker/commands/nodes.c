@@ -6,9 +6,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/secret.h"
+#include "worker/config/node_options.h"
 #include "worker/print/human.h"
 #include "worker/print/printer.h"
-#include "worker/config/node_options.h"
 
 #define PATIENCE_NS (1 * NS_PER_S)
 

@@ -21,8 +21,8 @@
 
 #include "redlock/redlock.h"
 #include "worker/commands/command.h"
-#include "worker/config/config.h"
 #include "worker/config/command_options.h"
+#include "worker/config/config.h"
 
 enum origin_kind {
     ORIGIN_GIVEN,   /* -c FILE */

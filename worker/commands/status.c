@@ -4,13 +4,13 @@
 #include <string.h>
 #include <time.h>
 
-#include "worker/print/human.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/real.h"
 #include "queue/envelope.h"
 #include "worker/nodes/node_facts.h"
 #include "worker/nodes/node_probe.h"
+#include "worker/print/human.h"
 
 #define MINUTE_US (60 * US_PER_S)
 

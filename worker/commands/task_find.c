@@ -6,8 +6,8 @@
 
 #include "base/log.h"
 #include "base/real.h"
-#include "worker/print/human.h"
 #include "worker/commands/progress_bar.h"
+#include "worker/print/human.h"
 
 enum { PAGE = 200, SCORE_MAX = 40 };
 

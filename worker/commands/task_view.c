@@ -7,7 +7,6 @@
 #include "queue/base64.h"
 #include "queue/envelope.h"
 #include "worker/task/deflate.h"
-#include "worker/task/deflate.h"
 
 enum { TIME_TEXT_MAX = 40 };
 

@@ -8,8 +8,8 @@
 #include "base/real.h"
 #include "queue/task_result.h"
 #include "worker/commands/process_info.h"
-#include "worker/locks/resource_template.h"
 #include "worker/events/tally.h"
+#include "worker/locks/resource_template.h"
 
 /* So many entries of a state are looked at for a second task with the jid, and so many waiters before it. */
 enum { TWINS_LOOKED_AT = 1000, WAITERS_LOOKED_AT = 128 };

@@ -11,8 +11,8 @@
 
 #include "base/log.h"
 #include "base/memory.h"
-#include "worker/print/human.h"
 #include "worker/commands/progress_bar.h"
+#include "worker/print/human.h"
 
 enum { BYTES_A_CALL = 1 << 20, LOOK_SLACK = 1000, RESULT_NOT_FOUND = -3, RESULT_UNFIT = -4 };
 

@@ -7,10 +7,10 @@
 
 #include "base/log.h"
 #include "base/real.h"
-#include "worker/print/human.h"
 #include "worker/commands/process_info.h"
 #include "worker/commands/task_reason.h"
 #include "worker/commands/task_why.h"
+#include "worker/print/human.h"
 
 struct showing {
     struct tasks *tasks;

@@ -9,8 +9,8 @@
 #include "base/memory.h"
 #include "base/quantity.h"
 #include "base/real.h"
-#include "worker/config/config_table.h"
 #include "worker/config/config_file.h"
+#include "worker/config/config_table.h"
 
 #define MILLION 1000000.0
 

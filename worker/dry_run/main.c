@@ -9,18 +9,18 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/random.h"
 #include "base/log.h"
+#include "base/random.h"
 #include "worker/commands/command.h"
+#include "worker/dry_run/count/merge.h"
+#include "worker/dry_run/load/plan_options.h"
+#include "worker/dry_run/report/comparison.h"
+#include "worker/dry_run/report/result_json.h"
+#include "worker/dry_run/run/dry_run.h"
 #include "worker/plugin/plugin_vetting.h"
 #include "worker/print/json_writer.h"
 #include "worker/print/table.h"
 #include "worker/print/terminal.h"
-#include "worker/dry_run/count/merge.h"
-#include "worker/dry_run/report/comparison.h"
-#include "worker/dry_run/run/dry_run.h"
-#include "worker/dry_run/load/plan_options.h"
-#include "worker/dry_run/report/result_json.h"
 
 /* What follows when nothing was said. */
 static void plan_settle(struct dry_run_line *dry)

@@ -22,10 +22,10 @@
 
 #include <limits.h>
 
-#include "worker/task/run_table.h"
 #include "worker/isolation/launcher.h"
-#include "worker/task/job_host.h"
 #include "worker/plugin/plugin.h"
+#include "worker/task/job_host.h"
+#include "worker/task/run_table.h"
 #include "worker/task/task_rules.h"
 
 /* No handler can return it: their codes are greater (runner_message.h). */

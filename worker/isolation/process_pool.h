@@ -27,8 +27,8 @@
 #define WORKER_PROCESS_POOL_H
 
 #include "worker/isolation/isolation.h"
-#include "worker/isolation/runner_message.h"
 #include "worker/isolation/output.h"
+#include "worker/isolation/runner_message.h"
 
 enum { PROCESS_POOL_SCRATCH_BYTES = 1 << 16 };
 

@@ -4,8 +4,8 @@
 
 #include "base/list.h"
 #include "base/memory.h"
-#include "worker/locks/stale_grants.h"
 #include "worker/locks/contention.h"
+#include "worker/locks/stale_grants.h"
 
 struct release_watch {
     struct list link; /* in late->under_way or late->idle */

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "queue/envelope.h"
 #include "base/utf8.h"
+#include "queue/envelope.h"
 
 /* More arguments than any task has. */
 enum { INDEX_DIGITS_MAX = 6, NUMBER_SHOWN_MAX = 40 };

@@ -19,8 +19,8 @@
 #define WORKER_SUPERVISOR_H
 
 #include "base/log.h"
-#include "worker/task/run_table.h"
 #include "worker/supervisor/supervision.h"
+#include "worker/task/run_table.h"
 
 /* How the process that was there before came to its end. */
 struct former_process {

@@ -32,8 +32,8 @@
 #include "worker/config/config.h"
 #include "worker/plugin/plugin.h"
 #include "worker/task/backtrace.h"
-#include "worker/task/run_table.h"
 #include "worker/task/failure_outcome.h"
+#include "worker/task/run_table.h"
 
 /* --- what a run leaves behind ------------------------------------------------------------------------------------- */
 

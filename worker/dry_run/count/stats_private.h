@@ -5,9 +5,9 @@
 
 #include "base/heap.h"
 #include "base/histogram.h"
-#include "worker/dry_run/report/estimate.h"
-#include "worker/dry_run/count/stats.h"
 #include "worker/dry_run/count/overlap_detector.h"
+#include "worker/dry_run/count/stats.h"
+#include "worker/dry_run/report/estimate.h"
 
 /* --- tasks -------------------------------------------------------------------------------------------------------- */
 

@@ -11,9 +11,9 @@
 #include "base/quantity.h"
 #include "base/real.h"
 #include "redlock/redlock.h"
+#include "worker/dry_run/load/recording.h"
 #include "worker/dry_run/plan/hold_file.h"
 #include "worker/dry_run/plan/plan_parameters.h"
-#include "worker/dry_run/load/recording.h"
 
 enum { NUMBER_BYTES_MAX = 64, USUAL_LOCAL_NODES = 5 };
 

@@ -7,8 +7,8 @@
 #ifndef WORKER_DRY_RUN_PLAN_OPTIONS_H
 #define WORKER_DRY_RUN_PLAN_OPTIONS_H
 
-#include "worker/dry_run/plan/plan.h"
 #include "worker/config/command_options.h"
+#include "worker/dry_run/plan/plan.h"
 
 extern const struct option_row plan_options[];
 

@@ -11,10 +11,10 @@
 #include "queue/envelope.h"
 #include "queue/keys.h"
 #include "redis/node.h"
-#include "worker/locks/task_resources.h"
 #include "worker/config/config_table.h"
 #include "worker/config/node_options.h"
 #include "worker/dry_run/load/seen_set.h"
+#include "worker/locks/task_resources.h"
 
 #define PAUSE_NS (100 * NS_PER_MS)
 /* An entry of the schedule that was read costs so long until it is read again: a short one is part of every look, a

@@ -11,8 +11,8 @@
 #define WORKER_DRY_RUN_FAULTS_H
 
 #include "base/loop.h"
-#include "worker/dry_run/plan/plan.h"
 #include "worker/dry_run/nodes/private_nodes.h"
+#include "worker/dry_run/plan/plan.h"
 #include "worker/dry_run/report/result.h"
 
 struct faults_options {

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "worker/nodes/node_facts.h"
 #include "worker/config/node_options.h"
+#include "worker/nodes/node_facts.h"
 
 #define INTERVAL_NS (1 * NS_PER_S)
 #define PATIENCE_NS (5 * NS_PER_S)

@@ -2,9 +2,9 @@
 #include "worker/dry_run/report/result.h"
 
 #include "base/log.h"
-#include "worker/print/human.h"
 #include "worker/dry_run/report/plan_about.h"
 #include "worker/dry_run/report/text_writer.h"
+#include "worker/print/human.h"
 
 enum { RESOURCE_ROWS = 20, HOST_ROWS = 20, PIECE_MAX = 160 };
 

@@ -6,8 +6,8 @@
 #include "base/clock.h"
 #include "base/invariant.h"
 #include "base/memory.h"
-#include "worker/dry_run/plan/load_generator.h"
 #include "worker/config/surroundings.h"
+#include "worker/dry_run/plan/load_generator.h"
 
 /* What runs is a sleep that listens. */
 #define STOP_TIMEOUT_NS (200 * NS_PER_MS)

@@ -4,8 +4,8 @@
 #include <stdio.h>
 
 #include "base/log.h"
-#include "worker/print/table.h"
 #include "worker/print/human.h"
+#include "worker/print/table.h"
 
 enum { BAR_WIDTH = 24, LINE_MAX_BYTES = 512 };
 

@@ -7,8 +7,8 @@
 
 #include "base/memory.h"
 #include "queue/keys.h"
-#include "worker/nodes/node_client.h"
 #include "worker/dry_run/run/apart.h"
+#include "worker/nodes/node_client.h"
 #include "worker/presence/lock_counts.h"
 #include "worker/print/exit_code.h"
 

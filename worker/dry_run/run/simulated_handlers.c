@@ -7,11 +7,11 @@
 #include <time.h>
 
 #include "base/memory.h"
-#include "worker/dry_run/plan/load_generator.h"
 #include "worker/dry_run/count/record.h"
+#include "worker/dry_run/plan/load_generator.h"
+#include "worker/plugin/plugin.h"
 #include "worker/task/failure_outcome.h"
 #include "worker/task/job_host.h"
-#include "worker/plugin/plugin.h"
 
 /* How soon a run notices that it is to stop, when that is not the end of its lock, which it knows beforehand. */
 #define STEP_NS (50 * NS_PER_MS)

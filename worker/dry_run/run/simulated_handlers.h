@@ -24,8 +24,8 @@
 #define WORKER_DRY_RUN_SIMULATED_HANDLERS_H
 
 #include "worker/dry_run/plan/plan.h"
-#include "worker/plugin/argument_check.h"
 #include "worker/dry_run/run/record_ring.h"
+#include "worker/plugin/argument_check.h"
 #include "worker/plugin/plugin.h"
 
 /* Why a run fails that the plan has fail. */

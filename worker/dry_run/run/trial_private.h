@@ -4,15 +4,15 @@
 
 #include "base/loop.h"
 #include "queue/push.h"
-#include "worker/dry_run/load/rate_limiter.h"
-#include "worker/dry_run/nodes/faults.h"
-#include "worker/dry_run/run/live_block.h"
-#include "worker/dry_run/plan/load_generator.h"
-#include "worker/dry_run/nodes/node_watch.h"
-#include "worker/dry_run/load/shadow.h"
 #include "worker/dry_run/count/stats.h"
+#include "worker/dry_run/load/rate_limiter.h"
+#include "worker/dry_run/load/shadow.h"
+#include "worker/dry_run/nodes/faults.h"
 #include "worker/dry_run/nodes/name_space.h"
+#include "worker/dry_run/nodes/node_watch.h"
+#include "worker/dry_run/plan/load_generator.h"
 #include "worker/dry_run/run/dry_run.h"
+#include "worker/dry_run/run/live_block.h"
 
 enum trial_phase {
     TRIAL_GATHERING,

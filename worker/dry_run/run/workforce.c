@@ -19,11 +19,11 @@
 #include "base/invariant.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "worker/task/crash_note.h"
-#include "worker/plugin/argument_check.h"
 #include "worker/dry_run/run/record_ring.h"
 #include "worker/isolation/runner_process.h"
+#include "worker/plugin/argument_check.h"
 #include "worker/signals.h"
+#include "worker/task/crash_note.h"
 #include "worker/task/run_table.h"
 #include "worker/worker.h"
 

@@ -18,8 +18,8 @@
 
 #include "base/error.h"
 #include "worker/config/config.h"
-#include "worker/dry_run/plan/plan.h"
 #include "worker/dry_run/count/record.h"
+#include "worker/dry_run/plan/plan.h"
 #include "worker/dry_run/run/simulated_handlers.h"
 
 struct workforce;
