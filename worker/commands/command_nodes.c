@@ -12,7 +12,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "redis/node.h"
+#include "redis/address.h"
 #include "worker/commands/nodes.h"
 #include "worker/commands/origin.h"
 #include "worker/config/node_options.h"

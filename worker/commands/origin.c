@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/secret.h"
-#include "redis/node.h"
+#include "redis/address.h"
 #include "worker/config/config_table.h"
 #include "worker/config/node_options.h"
 #include "worker/servers/local_nodes.h"

@@ -21,7 +21,7 @@
 #include "base/utf8.h"
 #include "queue/envelope.h"
 #include "queue/keys.h"
-#include "redis/node.h"
+#include "redis/address.h"
 #include "worker/config/config_file.h"
 #include "worker/config/config_periodic.h"
 #include "worker/config/config_table.h"

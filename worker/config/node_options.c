@@ -6,6 +6,7 @@
 #include "base/invariant.h"
 #include "base/memory.h"
 #include "redis/node.h"
+#include "redis/tls.h"
 
 /* The configuration has "" where the libraries have NULL. */
 static const char *text_or_null(const char *text)

@@ -4,6 +4,7 @@
 #define WORKER_NODE_OPTIONS_H
 
 #include "base/error.h"
+#include "redis/address.h"
 #include "redis/node.h"
 #include "redlock/redlock.h"
 #include "redlock/redlock_loop.h"
