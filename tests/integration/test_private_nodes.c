@@ -315,7 +315,7 @@ TEST(a_server_that_ends_at_once_is_told_with_its_last_words)
     refusal_expect(script, NULL, "no memory here");
 }
 
-/* --- a coordinator that dies -------------------------------------------------------------------------------------- */
+/* --- an owner that dies ------------------------------------------------------------------------------------------- */
 
 TEST(they_die_with_whom_they_belong_to)
 {

@@ -249,13 +249,12 @@ TEST(test_what_tests_say_is_answered_alike)
     if (getenv("HF_RECORD") != NULL)
         test_skip("HF_RECORD names a record");
     /* Few, and together they run nearly all scripts. */
-    static const char *const tests[] = {"test_waiting_lists", "test_redlock_linger",     "test_recovery",
-                                        "test_iteration",     "test_dry_run_host_calls", "test_redlock_edges",
-                                        "test_waiting_wakes", "test_producer",           "test_backlog",
-                                        "test_control",       "test_queue_leave",        "test_heartbeat_trouble",
-                                        "test_redlock_fence", "test_follow_ups",         "test_crash_suspect",
-                                        "test_operate",       "test_periodic",           "test_redlock_replant",
-                                        "test_queue_repeats", "test_redlock_shared"};
+    static const char *const tests[] = {
+        "test_waiting_lists",   "test_redlock_linger", "test_recovery",          "test_iteration",
+        "test_redlock_edges",   "test_waiting_wakes",  "test_producer",          "test_backlog",
+        "test_control",         "test_queue_leave",    "test_heartbeat_trouble", "test_redlock_fence",
+        "test_follow_ups",      "test_crash_suspect",  "test_operate",           "test_periodic",
+        "test_redlock_replant", "test_queue_repeats",  "test_redlock_shared"};
     for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++)
         record_play(traffic_of("virtual_tests", tests[i], "1", "1"), ALL_SERVERS, tests[i]);
 }
@@ -272,10 +271,14 @@ static void line_say(const char *line)
 /* clang-format off */
 /* What no test in virtual time says that can be compared; with an empty line six seconds pass. */
 static const char *const by_hand[] = {
-    "EVALSHA !dry_lease 2 runs run r1 me 5 60000 lock_prefix l: who tester",
-    "EVALSHA !dry_lease 2 runs run r1 me 5 60000",
-    "EVALSHA !dry_lease 2 runs run r1 other 5 60000",
-    "EVALSHA !dry_lease 2 runs none r2 me 5 60000",
+    "EVALSHA !dry_lease 2 runs run r1 me come 5 60000 2 tester l:",
+    "EVALSHA !dry_lease 2 runs run r1 me stay 5 60000 2 tester l:",
+    "EVALSHA !dry_lease 2 runs run r1 other come 5 60000 3 tester l:",
+    "EVALSHA !dry_lease 2 runs run r1 other come 5 60000 2 tester l:",
+    "EVALSHA !dry_lease 2 runs run r1 third come 5 60000 2 tester l:",
+    "EVALSHA !dry_lease 2 runs run r1 me ready 5 60000 2 tester l:",
+    "EVALSHA !dry_lease 2 runs run r1 me leave 5 60000 2 tester l:",
+    "EVALSHA !dry_lease 2 runs none r2 me stay 5 60000 1 tester l:",
     "EVALSHA !dry_ended 1 runs 10",
     "EVALSHA !dry_take 2 runs run r1 other 5 60000",
     "EVALSHA !dry_take 2 runs run r1 me 1 60000",

@@ -234,7 +234,7 @@ _Noreturn static void server_become(const struct private_server *server, char *c
     _exit(127);
 }
 
-/* What the coordinator has, and the clock. The caller frees the list, and its first two texts. */
+/* What the process that starts it has, and the clock. The caller frees the list, and its first two texts. */
 static char **surroundings_make(const struct private_server *server)
 {
     size_t count = 0, own = 0;

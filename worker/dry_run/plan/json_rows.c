@@ -195,7 +195,8 @@ static bool text_read(const json_t *value, const struct json_place *place, const
     return text_take(value, row, out) || refuse(place, row->name, what, error);
 }
 
-bool json_choice_read(const json_t *value, const char *const *choices, int *choice)
+/* False when it is none of them. */
+static bool choice_read(const json_t *value, const char *const *choices, int *choice)
 {
     const char *text = json_string_value(value);
     for (int i = 0; text != NULL && choices[i] != NULL; i++)
@@ -311,7 +312,7 @@ static bool row_read(const json_t *value, const struct json_place *place, const 
         *(char **)into = memory_text(json_string_value(value));
         return true;
     case JSON_ROW_CHOICE:
-        return json_choice_read(value, row->choices, into) ||
+        return choice_read(value, row->choices, into) ||
                refuse(place, row->name, "is nothing that this version knows", error);
     case JSON_ROW_OBJECT:
         return json_rows_read(value, row->rows, &(struct json_place){place, row->name, -1}, into, error);

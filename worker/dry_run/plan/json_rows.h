@@ -66,7 +66,5 @@ struct json_place {
 /* The first fault ends it; what was read until then is there. */
 bool json_rows_read(const json_t *object, const struct json_row *rows, const struct json_place *place, void *owner,
                     struct error *error) MUST_CHECK;
-/* The place of the text; false when it is none of them. */
-bool json_choice_read(const json_t *value, const char *const *choices, int *choice);
 
 #endif
