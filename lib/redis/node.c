@@ -99,7 +99,7 @@ static bool node_is_pulse_reply(const struct redis_reply *reply)
 static bool node_read(struct redis_node *node);
 static bool node_write(struct redis_node *node);
 static void timer_fired(struct loop_timer *timer);
-static void turn_ended(struct loop_hook *hook);
+static void cycle_ended(struct loop_hook *hook);
 static void socket_ready(void *context, int events);
 
 struct redis_node *redis_node_create(struct loop *loop, const struct redis_node_options *options)
@@ -122,7 +122,7 @@ struct redis_node *redis_node_create(struct loop *loop, const struct redis_node_
     node->reader = redis_reader_create(node->options.reply_limit, node->options.element_limit);
     node->received = memory_resize(NULL, NODE_READ_SIZE, 1);
     node->reload_places = memory_zeroed(options->script_count + 1, sizeof *node->reload_places);
-    loop_hook_init(&node->write_hook, turn_ended);
+    loop_hook_init(&node->write_hook, cycle_ended);
     loop_timer_init(&node->timer, timer_fired);
     node->socket_ready = socket_ready;
     node->write = node_write;
@@ -337,7 +337,7 @@ static void timer_fired(struct loop_timer *timer)
     }
 }
 
-static void turn_ended(struct loop_hook *hook)
+static void cycle_ended(struct loop_hook *hook)
 {
     struct redis_node *node = list_owner(hook, struct redis_node, write_hook);
     if (node->overloaded)

@@ -266,9 +266,9 @@ static void task_leaves(struct loop *loop, struct task *task)
     loop->waits += task->locked - task->pushed;
     loop->ended++;
     loop->is_taken[task->resource] = false;
-    struct list *heir = list_take_first(&loop->lines[task->resource]);
-    if (heir != NULL)
-        hold_begins(loop, list_owner(heir, struct task, link), draw(loop->nature->changeover));
+    struct list *next = list_take_first(&loop->lines[task->resource]);
+    if (next != NULL)
+        hold_begins(loop, list_owner(next, struct task, link), draw(loop->nature->changeover));
     else
         loop->runners++;
     task->is_pushed = false;
