@@ -115,10 +115,9 @@ void histogram_spread(const struct histogram *histogram, const int64_t *bounds_u
 
 enum { STEPS_TOGETHER = HISTOGRAM_STEPS / HISTOGRAM_COARSE_STEPS };
 
-void histogram_fold(const struct histogram *histogram, uint64_t counts[HISTOGRAM_COARSE_STEPS])
+void histogram_coarse_record(struct histogram_coarse *histogram, int64_t value_us)
 {
-    for (size_t step = 0; step < HISTOGRAM_STEPS; step++)
-        counts[step / STEPS_TOGETHER] += histogram->counts[step];
+    histogram->counts[histogram_step_of(value_us) / STEPS_TOGETHER]++;
 }
 
 static void step_restore(struct histogram *histogram, size_t step, uint64_t count)

@@ -25,10 +25,13 @@ int64_t histogram_quantile(const struct histogram *histogram, double share);
  * width of a step, not above it; the last count is of those beyond all bounds, so there is one more. */
 void histogram_spread(const struct histogram *histogram, const int64_t *bounds_us, size_t bounds, uint64_t *counts);
 
-/* What a histogram is where eight steps are kept as one: a quarter of a power of two each, and eight microseconds below
- * 32. Folding adds to `counts`. Restoring records so many values of one of them again, spread evenly over its steps. */
+/* For many names, and where it is stored: eight steps are one, a quarter of a power of two each, and eight microseconds
+ * below 32. 1 KiB each. Restoring records so many values of one of them again, spread evenly over its steps. */
 enum { HISTOGRAM_COARSE_STEPS = HISTOGRAM_STEPS / 8 };
-void histogram_fold(const struct histogram *histogram, uint64_t counts[HISTOGRAM_COARSE_STEPS]);
+struct histogram_coarse {
+    uint64_t counts[HISTOGRAM_COARSE_STEPS];
+};
+void histogram_coarse_record(struct histogram_coarse *histogram, int64_t value_us);
 void histogram_restore(struct histogram *histogram, size_t coarse_step, uint64_t count);
 /* The smallest value beyond it. */
 int64_t histogram_coarse_end(size_t coarse_step);

@@ -81,28 +81,23 @@ TEST(quantiles_split_the_records_where_they_should)
 TEST(a_coarse_step_is_a_quarter_of_an_octave)
 {
     for (size_t i = 0; i < HISTOGRAM_COARSE_STEPS; i++) {
-        static struct histogram histogram, empty;
-        uint64_t counts[HISTOGRAM_COARSE_STEPS] = {0};
+        struct histogram_coarse histogram = {0};
         int64_t end = histogram_coarse_end(i);
         size_t next = i + 1;
         assert_int_equal(end, next < 4 ? (int64_t)(8 * next) : (int64_t)(4 + next % 4) << (next / 4 + 2));
-        histogram = empty;
-        histogram_record(&histogram, end - 1);
-        histogram_fold(&histogram, counts);
-        assert_int_equal(counts[i], 1);
-        if (next < HISTOGRAM_COARSE_STEPS)
-            histogram_record(&histogram, end);
-        histogram_fold(&histogram, counts);
-        assert_int_equal(counts[i], 2); /* it adds */
-        if (next < HISTOGRAM_COARSE_STEPS)
-            assert_int_equal(counts[next], 1);
+        histogram_coarse_record(&histogram, end - 1);
+        assert_int_equal(histogram.counts[i], 1);
+        if (next < HISTOGRAM_COARSE_STEPS) {
+            histogram_coarse_record(&histogram, end);
+            assert_int_equal(histogram.counts[next], 1);
+        }
+        assert_int_equal(histogram.counts[i], 1);
     }
 }
 
-TEST(what_was_folded_is_restored_evenly)
+TEST(coarse_steps_are_restored_evenly)
 {
     static struct histogram histogram;
-    uint64_t counts[HISTOGRAM_COARSE_STEPS] = {0};
     histogram_restore(&histogram, 40, 8000); /* 16384 to 20479 us */
     assert_int_equal(histogram.count, 8000);
     assert_int_equal(histogram_quantile(&histogram, 0.25), 17407);
@@ -110,10 +105,10 @@ TEST(what_was_folded_is_restored_evenly)
     assert_in_range(histogram.sum_us / histogram.count, 18400, 18450);
     histogram_restore(&histogram, 40, 3);
     histogram_restore(&histogram, 0, 1);
-    histogram_fold(&histogram, counts);
-    assert_int_equal(counts[40], 8003);
-    assert_int_equal(counts[0], 1);
-    assert_int_equal(histogram.counts[7], 1); /* what is left over is in the upper ones */
+    assert_int_equal(histogram.count, 8004);
+    assert_int_equal(histogram.counts[320], 1000);
+    assert_int_equal(histogram.counts[327], 1001); /* what is left over is in the upper ones */
+    assert_int_equal(histogram.counts[7], 1);
 }
 
 TEST(merging_is_recording_both)

@@ -49,20 +49,22 @@ static void table_init(struct table *table, unsigned max, const char *others)
     table->rows[NAME_SET_OTHERS].name = others;
 }
 
-/* The histograms stay, for the next values. */
+/* Of a class and kind: the histograms stay, for the next values. */
 static void row_clear(struct tally_row *row)
 {
     row->is_counted = false;
     memset(row->counts, 0, sizeof row->counts);
     for (unsigned i = 0; i < TALLY_TIMES; i++)
-        if (row->times[i] != NULL && row->times[i]->count > 0)
-            *row->times[i] = (struct histogram){.count = 0};
+        if (row->coarse[i] != NULL)
+            memset(row->coarse[i], 0, sizeof *row->coarse[i]);
 }
 
 static void row_fini(struct tally_row *row)
 {
-    for (unsigned i = 0; i < TALLY_TIMES; i++)
+    for (unsigned i = 0; i < TALLY_TIMES; i++) {
         free(row->times[i]);
+        free(row->coarse[i]);
+    }
     *row = (struct tally_row){.name = row->name};
 }
 
@@ -95,6 +97,13 @@ static void time_add(struct tally_row *row, enum tally_time time, int64_t ns)
     if (row->times[time] == NULL)
         row->times[time] = memory_new(struct histogram);
     histogram_record(row->times[time], ns / NS_PER_US);
+}
+
+static void coarse_add(struct tally_row *row, enum tally_time time, int64_t ns)
+{
+    if (row->coarse[time] == NULL)
+        row->coarse[time] = memory_new(struct histogram_coarse);
+    histogram_coarse_record(row->coarse[time], ns / NS_PER_US);
 }
 
 /* --- life --------------------------------------------------------------------------------------------------------- */
@@ -229,11 +238,11 @@ static void lock_count(struct tally *tally, struct tally_row *class, const struc
         return;
     slowest_note(tally, task);
     time_add(class, TALLY_LOCK, task->lock_took_ns);
-    time_add(kind, TALLY_WAIT, task->lock_waited_ns);
+    coarse_add(kind, TALLY_WAIT, task->lock_waited_ns);
     if (task->held_ns < 0)
         return; /* a run that was abandoned has it still */
     time_add(class, TALLY_HOLD, task->held_ns);
-    time_add(kind, TALLY_HOLD, task->held_ns);
+    coarse_add(kind, TALLY_HOLD, task->held_ns);
 }
 
 void tally_task(struct tally *tally, const struct observed_task *task)

@@ -13,14 +13,16 @@
  *
  *     by class            each that a plugin serves, and the others together; all that is counted
  *     by shown class      runs for dashboards: TALLY_RUNS, TALLY_FAILED, and TALLY_RUN of the runs that succeeded
- *     by class and kind   the counts of locks, TALLY_WAIT and TALLY_HOLD; "CLASS|PREFIX|" (docs/data-model.md)
+ *     by class and kind   the counts of locks, and in coarse steps TALLY_WAIT and TALLY_HOLD; "CLASS|PREFIX|"
+ *                         (docs/data-model.md)
  *
  * The kind of a resource is its prefix: the text up to and including its first ':' ("acct:"); of one without ':' the
  * whole text, cut after 64 bytes. A task with several resources is counted once, under the first.
  *
  * Memory is bounded, whatever names producers invent: of the second and third kind there are NAME_SET_MAX rows, the
  * first for all others. The names of the third stay until the UTC day is over, also without counts, so that the names
- * that one process brings to the queue node are bounded, too. A histogram takes 8 KiB, from its first value on.
+ * that one process brings to the queue node are bounded, too. A histogram takes 8 KiB, a coarse one 1 KiB, from its first
+ * value on.
  *
  * Pure: no clock, no I/O. Not thread-safe; the worker's is the loop's. If the process dies, what was not taken is lost:
  * the counts of the last seconds. */
@@ -63,7 +65,8 @@ struct tally_row {
     const char *name;
     bool is_counted; /* there is anything */
     uint64_t counts[TALLY_COUNTS];
-    struct histogram *times[TALLY_TIMES]; /* NULL = none */
+    struct histogram *times[TALLY_TIMES];         /* NULL = none; by class, and by shown class */
+    struct histogram_coarse *coarse[TALLY_TIMES]; /* NULL = none; by class and kind */
 };
 
 struct tally;

@@ -62,15 +62,11 @@ static void queues_fill(struct presence *presence)
 
 /* --- what was counted ------------------------------------------------------------------------------------------- */
 
-static void steps_append(struct buffer *text, const char *name, const struct histogram *histogram)
+static void steps_append(struct buffer *text, const char *name, const struct histogram_coarse *histogram)
 {
-    uint64_t counts[HISTOGRAM_COARSE_STEPS] = {0};
-    if (histogram == NULL || histogram->count == 0)
-        return;
-    histogram_fold(histogram, counts);
-    for (unsigned i = 0; i < HISTOGRAM_COARSE_STEPS; i++)
-        if (counts[i] > 0)
-            buffer_format(text, "%s.%u %llu ", name, i, (unsigned long long)counts[i]);
+    for (unsigned i = 0; histogram != NULL && i < HISTOGRAM_COARSE_STEPS; i++)
+        if (histogram->counts[i] > 0)
+            buffer_format(text, "%s.%u %llu ", name, i, (unsigned long long)histogram->counts[i]);
 }
 
 static void locks_write(const struct tally_row *row, struct buffer *text)
@@ -78,8 +74,8 @@ static void locks_write(const struct tally_row *row, struct buffer *text)
     for (unsigned i = 0; i < TALLY_LOCK_COUNTS; i++)
         if (row->counts[i] > 0)
             buffer_format(text, "%s %llu ", tally_count_name((enum tally_count)i), (unsigned long long)row->counts[i]);
-    steps_append(text, "wait", row->times[TALLY_WAIT]);
-    steps_append(text, "hold", row->times[TALLY_HOLD]);
+    steps_append(text, "wait", row->coarse[TALLY_WAIT]);
+    steps_append(text, "hold", row->coarse[TALLY_HOLD]);
 }
 
 void presence_counts_take(struct tally *tally, struct heartbeat *heartbeat, struct wall_time at)
