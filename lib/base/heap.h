@@ -1,4 +1,4 @@
-/* Intrusive binary min-heap of deadlines. An item knows its place, so removing or moving any item is O(log n). Items
+/* Intrusive binary min-heap of deadlines. An item knows its position, so removing or moving any item is O(log n). Items
  * with equal deadlines leave in no particular order. Not thread-safe. */
 #ifndef BASE_HEAP_H
 #define BASE_HEAP_H
@@ -10,7 +10,7 @@
 
 struct heap_item {
     struct instant at; /* changed by heap_set only */
-    size_t place;      /* 1-based place in the heap; 0 = in no heap */
+    size_t position;   /* 1-based position in the heap; 0 = in no heap */
 };
 
 /* The deadline is beside the pointer, so that a comparison does not touch the item's own cache line. */
@@ -35,7 +35,7 @@ struct heap_item *heap_first(const struct heap *heap);
 
 static inline bool heap_holds(const struct heap_item *item)
 {
-    return item->place != 0;
+    return item->position != 0;
 }
 
 #endif

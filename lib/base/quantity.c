@@ -84,16 +84,16 @@ static const char *whole_read(const char *text, struct number *number)
 
 static const char *fraction_read(const char *text, struct number *number)
 {
-    int64_t place = 1;
+    int64_t power = 1;
     for (; is_digit(*text); text++) {
-        if (place > INT64_MAX / 100) { /* further digits are below the smallest part of any unit */
+        if (power > INT64_MAX / 100) { /* further digits are below the smallest part of any unit */
             number->too_fine |= *text != '0';
             continue;
         }
-        place *= 10;
+        power *= 10;
         if (*text != '0') {
-            number->fraction = number->fraction * (place / number->scale) + (*text - '0');
-            number->scale = place;
+            number->fraction = number->fraction * (power / number->scale) + (*text - '0');
+            number->scale = power;
         }
     }
     return text;

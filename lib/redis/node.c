@@ -121,7 +121,7 @@ struct redis_node *redis_node_create(struct loop *loop, const struct redis_node_
     node->fd = -1;
     node->reader = redis_reader_create(node->options.reply_limit, node->options.element_limit);
     node->received = memory_resize(NULL, NODE_READ_SIZE, 1);
-    node->reload_places = memory_zeroed(options->script_count + 1, sizeof *node->reload_places);
+    node->reloaded_at = memory_zeroed(options->script_count + 1, sizeof *node->reloaded_at);
     loop_hook_init(&node->write_hook, cycle_ended);
     loop_timer_init(&node->timer, timer_fired);
     node->socket_ready = socket_ready;
@@ -147,7 +147,7 @@ void redis_node_destroy(struct redis_node *node)
     buffer_fini(&node->out);
     redis_reader_destroy(node->reader);
     free(node->received);
-    free(node->reload_places);
+    free(node->reloaded_at);
     sentinel_search_fini(&node->search);
     tls_context_destroy(node->tls_context);
     node_options_drop(&node->options);
@@ -458,9 +458,9 @@ static const struct redis_script *called_script(const struct redis_node *node, c
     const struct redis_script *found = NULL;
     const char *first = NULL;
     for (size_t i = 0; i < node->options.script_count; i++) {
-        const char *place = memmem(request, length, node->options.scripts[i]->sha1, 40);
-        if (place != NULL && (first == NULL || place < first)) {
-            first = place;
+        const char *at = memmem(request, length, node->options.scripts[i]->sha1, 40);
+        if (at != NULL && (first == NULL || at < first)) {
+            first = at;
             found = node->options.scripts[i];
             *index = i;
         }
@@ -471,7 +471,7 @@ static const struct redis_script *called_script(const struct redis_node *node, c
 /* One unanswered SCRIPT LOAD serves all calls after it. */
 static void load_again(struct redis_node *node, const struct redis_script *script, size_t index)
 {
-    if (node->reload_places[index] > node->pending.head)
+    if (node->reloaded_at[index] > node->pending.head)
         return;
     size_t from = node->out.length;
     redis_request_begin(&node->out, 3);
@@ -479,7 +479,7 @@ static void load_again(struct redis_node *node, const struct redis_script *scrip
     redis_request_bytes(&node->out, script->source, script->length);
     uint64_t sequence =
         node_expect(node, node->out.length - from, (struct pending){.deadline = INSTANT_NEVER, .kind = PENDING_RELOAD});
-    node->reload_places[index] = sequence + 1;
+    node->reloaded_at[index] = sequence + 1;
     node->counters.script_reloads++;
 }
 

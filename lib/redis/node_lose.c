@@ -111,11 +111,11 @@ static void tell_down(struct redis_node *node, const char *reason_before)
 static void complete_lost(struct redis_node *node)
 {
     size_t written = node->written;
-    size_t place = node->answered;
+    size_t position = node->answered;
     while (!pending_is_empty(&node->pending)) {
         struct pending entry = pending_pop(&node->pending);
-        bool is_sent = place < written;
-        place += entry.length;
+        bool is_sent = position < written;
+        position += entry.length;
         if (entry.call == NULL)
             continue;
         struct redis_result result = {.outcome = REDIS_UNKNOWN, .reason = node->reason};

@@ -142,8 +142,8 @@ struct redis_node {
     uint64_t first_live; /* all entries before it are tombstones */
     struct answer_times answer_times;
     struct redis_reader *reader;
-    char *received;          /* NODE_READ_SIZE bytes */
-    uint64_t *reload_places; /* per script: sequence number behind its last SCRIPT LOAD */
+    char *received;        /* NODE_READ_SIZE bytes */
+    uint64_t *reloaded_at; /* per script: sequence number behind its last SCRIPT LOAD */
 
     bool is_subscribed; /* to at least one channel */
     struct loop_timer pulse_timer;

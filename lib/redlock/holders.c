@@ -114,12 +114,12 @@ static struct redlock_holder holder_of(const struct key_status *statuses, unsign
 static unsigned holder_put(struct redlock_holder holders[REDLOCK_HOLDERS_MAX], unsigned found,
                            const struct redlock_holder *holder)
 {
-    unsigned place = found < REDLOCK_HOLDERS_MAX ? found : REDLOCK_HOLDERS_MAX - 1;
-    if (found == REDLOCK_HOLDERS_MAX && holders[place].nodes >= holder->nodes)
+    unsigned position = found < REDLOCK_HOLDERS_MAX ? found : REDLOCK_HOLDERS_MAX - 1;
+    if (found == REDLOCK_HOLDERS_MAX && holders[position].nodes >= holder->nodes)
         return found;
-    for (; place > 0 && holders[place - 1].nodes < holder->nodes; place--)
-        holders[place] = holders[place - 1];
-    holders[place] = *holder;
+    for (; position > 0 && holders[position - 1].nodes < holder->nodes; position--)
+        holders[position] = holders[position - 1];
+    holders[position] = *holder;
     return found < REDLOCK_HOLDERS_MAX ? found + 1 : found;
 }
 

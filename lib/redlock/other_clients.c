@@ -11,7 +11,7 @@ bool other_clients_wrote(const char *value)
     return strspn(value, "0123456789abcdef") != RANDOM_DIGITS || value[RANDOM_DIGITS] != ':';
 }
 
-static struct contested_resource *place_of(struct other_clients *others, uint64_t key)
+static struct contested_resource *entry_of(struct other_clients *others, uint64_t key)
 {
     return &others->table[key % OTHER_CLIENTS_TABLE];
 }
@@ -19,8 +19,8 @@ static struct contested_resource *place_of(struct other_clients *others, uint64_
 /* NULL if nothing is remembered. */
 static const struct contested_resource *find(const struct other_clients *others, uint64_t key, struct instant now)
 {
-    const struct contested_resource *place = &others->table[key % OTHER_CLIENTS_TABLE];
-    return place->key == key && instant_before(now, place->until) ? place : NULL;
+    const struct contested_resource *entry = &others->table[key % OTHER_CLIENTS_TABLE];
+    return entry->key == key && instant_before(now, entry->until) ? entry : NULL;
 }
 
 /* Half to one and a half of it. Each process counts its own holds: their turns are not to come all at once. */
@@ -31,26 +31,26 @@ static int64_t about(int64_t ns, struct instant now)
 
 void other_clients_seen(struct other_clients *others, uint64_t key, uint64_t value, struct instant now)
 {
-    struct contested_resource *place = place_of(others, key);
+    struct contested_resource *entry = entry_of(others, key);
     if (find(others, key, now) == NULL)
-        *place = (struct contested_resource){.key = key};
-    if (place->value != value || place->value_since.ns == 0) {
-        place->value = value;
-        place->value_since = now;
+        *entry = (struct contested_resource){.key = key};
+    if (entry->value != value || entry->value_since.ns == 0) {
+        entry->value = value;
+        entry->value_since = now;
     }
-    if (!place->is_known) /* what we were to have before we knew is no debt of theirs */
-        place->owed_ns = 0;
-    if (!place->is_theirs)
-        place->since = now;
-    place->is_theirs = place->is_known = true;
-    place->missed = 0;
-    place->until = others->until = instant_after(now, OTHER_CLIENTS_MEMORY_NS);
+    if (!entry->is_known) /* what we were to have before we knew is no debt of theirs */
+        entry->owed_ns = 0;
+    if (!entry->is_theirs)
+        entry->since = now;
+    entry->is_theirs = entry->is_known = true;
+    entry->missed = 0;
+    entry->until = others->until = instant_after(now, OTHER_CLIENTS_MEMORY_NS);
 }
 
 int64_t other_clients_look_ns(const struct other_clients *others, uint64_t key, struct instant now)
 {
-    const struct contested_resource *place = find(others, key, now);
-    int64_t ns = place != NULL ? instant_since(place->value_since, now) / 4 : 0;
+    const struct contested_resource *entry = find(others, key, now);
+    int64_t ns = entry != NULL ? instant_since(entry->value_since, now) / 4 : 0;
     return ns < OTHER_CLIENTS_LOOK_MIN_NS   ? OTHER_CLIENTS_LOOK_MIN_NS
            : ns > OTHER_CLIENTS_LOOK_MAX_NS ? OTHER_CLIENTS_LOOK_MAX_NS
                                             : ns;
@@ -60,53 +60,53 @@ void other_clients_passed(struct other_clients *others, uint64_t key, int64_t bu
 {
     if (find(others, key, now) == NULL)
         return;
-    struct contested_resource *place = place_of(others, key);
-    bool was_let = place->left_free_until.ns != 0;
-    if ((!place->is_theirs && !was_let) || instant_before(now, place->left_free_until))
+    struct contested_resource *entry = entry_of(others, key);
+    bool was_let = entry->left_free_until.ns != 0;
+    if ((!entry->is_theirs && !was_let) || instant_before(now, entry->left_free_until))
         return;
-    int64_t theirs_ns = place->owed_ns + instant_since(place->since, now);
-    if (!place->is_theirs)
-        place->missed += place->missed < OTHER_CLIENTS_TURNS;
-    if (place->is_theirs)
-        place->owed_ns = theirs_ns < budget_ns ? theirs_ns : budget_ns;
-    else if (place->is_known && place->missed < OTHER_CLIENTS_TURNS)
-        place->owed_ns = budget_ns;
+    int64_t theirs_ns = entry->owed_ns + instant_since(entry->since, now);
+    if (!entry->is_theirs)
+        entry->missed += entry->missed < OTHER_CLIENTS_TURNS;
+    if (entry->is_theirs)
+        entry->owed_ns = theirs_ns < budget_ns ? theirs_ns : budget_ns;
+    else if (entry->is_known && entry->missed < OTHER_CLIENTS_TURNS)
+        entry->owed_ns = budget_ns;
     else
-        place->owed_ns = about(budget_ns < OTHER_CLIENTS_RARELY_NS ? OTHER_CLIENTS_RARELY_NS : budget_ns, now);
-    place->is_theirs = false;
-    place->left_free_until = (struct instant){0};
+        entry->owed_ns = about(budget_ns < OTHER_CLIENTS_RARELY_NS ? OTHER_CLIENTS_RARELY_NS : budget_ns, now);
+    entry->is_theirs = false;
+    entry->left_free_until = (struct instant){0};
 }
 
 bool other_clients_are_next(const struct other_clients *others, uint64_t key, int64_t held_ns, struct instant now)
 {
-    const struct contested_resource *place = find(others, key, now);
-    return place != NULL && !place->is_theirs && held_ns >= place->owed_ns;
+    const struct contested_resource *entry = find(others, key, now);
+    return entry != NULL && !entry->is_theirs && held_ns >= entry->owed_ns;
 }
 
 void other_clients_had(struct other_clients *others, uint64_t key, int64_t held_ns, bool was_wanted, struct instant now)
 {
-    struct contested_resource *place = place_of(others, key);
+    struct contested_resource *entry = entry_of(others, key);
     bool is_there = find(others, key, now) != NULL;
-    if (!is_there && (!was_wanted || instant_before(now, place->until)))
+    if (!is_there && (!was_wanted || instant_before(now, entry->until)))
         return;
     if (!is_there)
-        *place = (struct contested_resource){.key = key};
-    if (!is_there || (!was_wanted && !place->is_known))
-        place->owed_ns = about(OTHER_CLIENTS_RARELY_NS / 2, now);
-    if (!place->is_known)
-        place->until = others->until = instant_after(now, OTHER_CLIENTS_MEMORY_NS);
-    if (was_wanted || place->is_known)
-        place->owed_ns = held_ns < place->owed_ns ? place->owed_ns - held_ns : 0;
+        *entry = (struct contested_resource){.key = key};
+    if (!is_there || (!was_wanted && !entry->is_known))
+        entry->owed_ns = about(OTHER_CLIENTS_RARELY_NS / 2, now);
+    if (!entry->is_known)
+        entry->until = others->until = instant_after(now, OTHER_CLIENTS_MEMORY_NS);
+    if (was_wanted || entry->is_known)
+        entry->owed_ns = held_ns < entry->owed_ns ? entry->owed_ns - held_ns : 0;
 }
 
 void other_clients_let(struct other_clients *others, uint64_t key, struct instant now, struct instant until)
 {
     if (find(others, key, now) != NULL)
-        place_of(others, key)->left_free_until = until;
+        entry_of(others, key)->left_free_until = until;
 }
 
 struct instant other_clients_let_until(const struct other_clients *others, uint64_t key)
 {
-    const struct contested_resource *place = &others->table[key % OTHER_CLIENTS_TABLE];
-    return place->key == key ? place->left_free_until : (struct instant){0};
+    const struct contested_resource *entry = &others->table[key % OTHER_CLIENTS_TABLE];
+    return entry->key == key ? entry->left_free_until : (struct instant){0};
 }

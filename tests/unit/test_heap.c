@@ -15,7 +15,7 @@ static struct instant at(int64_t ns)
 TEST(an_empty_heap_has_no_first)
 {
     struct heap heap = {.slots = NULL};
-    struct heap_item item = {.place = 0};
+    struct heap_item item = {.position = 0};
     assert_null(heap_first(&heap));
     assert_false(heap_holds(&item));
     heap_remove(&heap, &item);
@@ -35,10 +35,10 @@ static void check_first(const struct heap *heap, const struct heap_item *items)
             smallest = &items[i];
     }
     assert_int_equal(heap->count, held);
-    for (size_t place = 1; place <= held; place++)
-        assert_int_equal(heap->slots[place - 1].at.ns, heap->slots[place - 1].item->at.ns);
-    for (size_t place = 2; place <= held; place++)
-        assert_true(heap->slots[place / 2 - 1].at.ns <= heap->slots[place - 1].at.ns);
+    for (size_t position = 1; position <= held; position++)
+        assert_int_equal(heap->slots[position - 1].at.ns, heap->slots[position - 1].item->at.ns);
+    for (size_t position = 2; position <= held; position++)
+        assert_true(heap->slots[position / 2 - 1].at.ns <= heap->slots[position - 1].at.ns);
     if (smallest == NULL)
         assert_null(heap_first(heap));
     else
@@ -84,7 +84,7 @@ TEST(items_leave_in_the_order_of_their_deadlines)
 TEST(setting_twice_moves)
 {
     struct heap heap = {.slots = NULL};
-    struct heap_item a = {.place = 0}, b = {.place = 0};
+    struct heap_item a = {.position = 0}, b = {.position = 0};
     heap_set(&heap, &a, at(10));
     heap_set(&heap, &b, at(20));
     heap_set(&heap, &a, at(30));
@@ -99,7 +99,7 @@ TEST(setting_twice_moves)
 static void an_item_of_another_heap_aborts(void)
 {
     struct heap mine = {.slots = NULL}, other = {.slots = NULL};
-    struct heap_item item = {.place = 0};
+    struct heap_item item = {.position = 0};
     heap_set(&other, &item, at(1));
     heap_set(&mine, &item, at(2));
 }

@@ -31,20 +31,20 @@ struct contention {
     struct entry *idle; /* with room for SHORT_BYTES: as many as there were at once */
 };
 
-static struct entry **place_of(const struct contention *table, const char *list)
+static struct entry **link_of(const struct contention *table, const char *list)
 {
     uint64_t hash = hash_words(table->seed, list, strlen(list));
-    struct entry *const *place = &table->buckets[hash % BUCKETS];
-    while (*place != NULL && strcmp((*place)->name, list) != 0)
-        place = &(*place)->next;
-    return (struct entry **)(uintptr_t)place;
+    struct entry *const *link = &table->buckets[hash % BUCKETS];
+    while (*link != NULL && strcmp((*link)->name, list) != 0)
+        link = &(*link)->next;
+    return (struct entry **)(uintptr_t)link;
 }
 
 static struct entry *entry_make(struct contention *table, const char *list)
 {
-    struct entry **place = place_of(table, list);
-    if (*place != NULL)
-        return *place;
+    struct entry **link = link_of(table, list);
+    if (*link != NULL)
+        return *link;
     size_t size = strlen(list) + 1;
     struct entry *entry = size <= SHORT_BYTES ? table->idle : NULL;
     if (entry != NULL) {
@@ -55,14 +55,14 @@ static struct entry *entry_make(struct contention *table, const char *list)
     }
     memcpy(entry->name, list, size);
     list_init(&entry->cached_link);
-    *place = entry;
+    *link = entry;
     return entry;
 }
 
-static void entry_drop(struct contention *table, struct entry **place)
+static void entry_drop(struct contention *table, struct entry **link)
 {
-    struct entry *entry = *place;
-    *place = entry->next;
+    struct entry *entry = *link;
+    *link = entry->next;
     if (strlen(entry->name) >= SHORT_BYTES) {
         free(entry);
         return;
@@ -74,7 +74,7 @@ static void entry_drop(struct contention *table, struct entry **place)
 /* The entry, if the table has one: usually it has none at all. */
 static struct entry *cached_find(const struct contention *table, const char *list)
 {
-    return table->cached_count > 0 ? *place_of(table, list) : NULL;
+    return table->cached_count > 0 ? *link_of(table, list) : NULL;
 }
 
 static void cached_end(struct contention *table, struct entry *entry)
@@ -83,7 +83,7 @@ static void cached_end(struct contention *table, struct entry *entry)
     table->cached_count--;
     entry->held_until = entry->waiters_until = (struct instant){0};
     if (entry->taken == 0)
-        entry_drop(table, place_of(table, entry->name));
+        entry_drop(table, link_of(table, entry->name));
 }
 
 /* Finds or adds the entry, as the most recent of the cache. */
@@ -132,16 +132,16 @@ void contention_take(struct contention *table, const char *list)
 
 void contention_leave(struct contention *table, const char *list)
 {
-    struct entry **place = place_of(table, list);
-    invariant(*place != NULL && (*place)->taken > 0);
-    (*place)->taken--;
-    if ((*place)->taken == 0 && list_is_empty(&(*place)->cached_link))
-        entry_drop(table, place);
+    struct entry **link = link_of(table, list);
+    invariant(*link != NULL && (*link)->taken > 0);
+    (*link)->taken--;
+    if ((*link)->taken == 0 && list_is_empty(&(*link)->cached_link))
+        entry_drop(table, link);
 }
 
 unsigned contention_taken(const struct contention *table, const char *list)
 {
-    const struct entry *entry = *place_of(table, list);
+    const struct entry *entry = *link_of(table, list);
     return entry != NULL ? entry->taken : 0;
 }
 

@@ -74,7 +74,7 @@ static struct stale_grant *new_one(struct stale_grants *table, const char *list,
     grant->list[length] = '\0';
     grant->until = now;
     grant->pause_ns = STALE_GRANTS_FIRST_NS;
-    grant->next = (struct heap_item){.place = 0};
+    grant->next = (struct heap_item){.position = 0};
     list_init(&grant->link);
     heap_set(&table->heap, &grant->next, instant_after(now, grant->pause_ns));
     return grant;

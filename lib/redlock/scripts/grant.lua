@@ -34,13 +34,13 @@ for i = 2, last do
         refusals[i] = refusal
     end
 end
-local tokens, place = {}, 4
+local tokens, position = {}, 4
 if grants > 0 and not (floor and token < TOKEN_END and redis.pcall(unpack(fences)) == grants) then
     -- A fence was as high already, or a key is in here twice, or these are no fences: each last token is counted up.
     for i = 2, last do
         if not refusals[i] then
-            place = place + 2
-            local member = fences[place]
+            position = position + 2
+            local member = fences[position]
             local found = floor and redis.pcall('ZSCORE', 'hf:fences', member)
             local highest = type(found) == 'string' and tonumber(found) or not found and floor or math.huge
             if highest < TOKEN_END then

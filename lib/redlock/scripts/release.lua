@@ -21,8 +21,8 @@ if #ours > 0 then
 end
 if #told > 0 then
     local listeners = redis.pcall(unpack(question))
-    for place, i in ipairs(told) do
-        local count = tonumber(listeners[2 * place]) or 0
+    for position, i in ipairs(told) do
+        local count = tonumber(listeners[2 * position]) or 0
         if count > 0 then
             redis.pcall('PUBLISH', ARGV[#KEYS + i], 'hf:free:' .. count .. ':' .. KEYS[i])
         end
