@@ -198,10 +198,20 @@ static void clock_step(struct fault *fault, int64_t by_ns)
     *server_of(fault)->clock_offset_ns = faulty->clock_ns;
 }
 
+/* Begins what is to be ended. */
+static void goes_on_from(struct fault *fault, struct instant since)
+{
+    fault->since = since;
+    fault->goes_on = true;
+    loop_timer_set(fault->faults->options.loop, &fault->end, instant_after(since, fault->wanted->lasts_ns));
+}
+
 static void clock_read(struct fault *fault, int64_t ahead_us)
 {
     fault->before = ahead_us;
     clock_step(fault, fault->wanted->amount_ns);
+    if (fault->wanted->lasts_ns > 0)
+        goes_on_from(fault, instant_now());
     did(fault, true, "the clock of %s jumped by %+.3f s", server_of(fault)->name, SECONDS(fault->wanted->amount_ns));
     ask(fault, "TIME", clock_seen);
 }
@@ -240,7 +250,8 @@ static void worker_fault_begin(struct fault *fault)
     unsigned number = fault->wanted->number;
     bool kills = fault->wanted->kind == DRY_RUN_FAULT_KILL;
     bool is_done = options->worker_signal(options->context, number, kills ? SIGKILL : SIGSTOP);
-    fault->goes_on = is_done && !kills;
+    if (is_done && !kills)
+        goes_on_from(fault, fault->since);
     if (!is_done)
         did(fault, false, "worker process %u does not run any more", number);
     else if (kills)
@@ -258,7 +269,6 @@ static bool has_node(const struct fault *fault)
 static void begin_fire(struct loop_timer *timer)
 {
     struct fault *fault = list_owner(timer, struct fault, begin);
-    struct loop *loop = fault->faults->options.loop;
     fault->since = instant_now();
     fault->result->at = SECONDS(instant_since(fault->faults->options.began, fault->since));
     if (fault->wanted->at_worker) {
@@ -266,12 +276,10 @@ static void begin_fire(struct loop_timer *timer)
     } else if (!has_node(fault)) {
         did(fault, false, "there is no such node of our own");
     } else {
-        fault->goes_on = fault->wanted->kind != DRY_RUN_FAULT_WIPE &&
-                         (fault->wanted->kind != DRY_RUN_FAULT_CLOCK || fault->wanted->lasts_ns > 0);
+        if (fault->wanted->kind != DRY_RUN_FAULT_WIPE && fault->wanted->kind != DRY_RUN_FAULT_CLOCK)
+            goes_on_from(fault, fault->since);
         node_fault_begin(fault);
     }
-    if (fault->goes_on)
-        loop_timer_set(loop, &fault->end, instant_after(fault->since, fault->wanted->lasts_ns));
 }
 
 /* --- ending ------------------------------------------------------------------------------------------------------- */
@@ -300,6 +308,7 @@ static void node_fault_end(struct fault *fault, double lasted)
             SECONDS(fault->wanted->amount_ns) * 1000, lasted);
         return;
     case DRY_RUN_FAULT_CLOCK:
+        retried_call_cancel(&fault->question); /* the answer would be about the right time */
         clock_step(fault, -fault->wanted->amount_ns);
         did(fault, true, "the clock of %s jumped by %+.3f s, and back after %.1f s", name,
             SECONDS(fault->wanted->amount_ns), lasted);
@@ -371,6 +380,8 @@ void faults_undo(struct faults *faults)
     for (unsigned i = 0; i < faults->count; i++) {
         loop_timer_clear(faults->options.loop, &faults->all[i].begin);
         loop_timer_clear(faults->options.loop, &faults->all[i].end);
+        if (faults->all[i].answered == clock_read)
+            retried_call_cancel(&faults->all[i].question); /* its clock has not jumped yet, and will not */
         fault_end(&faults->all[i]);
     }
 }
