@@ -65,6 +65,26 @@ TEST(a_process_is_not_listed_beside_those_of_another_scheme)
     assert_true(is_listed(NULL));
 }
 
+/* It claims nothing meanwhile: only the renewal of its lease shows it. */
+TEST(an_idle_process_learns_which_of_its_queues_is_paused)
+{
+    size_t length;
+    start("a b c");
+    assert_true(loop_until(loop, is_listed, NULL, TEST_PATIENCE_NS));
+    log_capture_begin();
+    free(redis_server_command(server, "SADD paused b"));
+    loop_for(loop, 10 * NS_PER_S);
+    free(redis_server_command(server, "SREM paused b"));
+    loop_for(loop, 10 * NS_PER_S);
+    const char *log = log_capture_end(&length), *paused = strstr(log, "queue_paused queue="), *resumed;
+    assert_non_null(paused);
+    assert_int_equal(strncmp(paused, "queue_paused queue=b\n", 21), 0);
+    assert_null(strstr(paused + 1, "queue_paused"));
+    resumed = strstr(paused, "queue_resumed queue=b\n");
+    assert_non_null(resumed);
+    assert_null(strstr(resumed + 1, "queue_resumed"));
+}
+
 /* --- how many serve the same -------------------------------------------------------------------------------------- */
 
 /* `queues` is a list with commas; "-" = it was recovered. */
