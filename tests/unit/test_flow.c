@@ -89,6 +89,7 @@ TEST(a_class_that_is_not_served_waits_or_fails)
     flow = flow_claiming();
     flow_claimed(&flow, &unknown);
     assert_int_equal(flow_claim_lost(&flow).ending, FLOW_CLAIM_LOST);
+    assert_false(flow.has_task);
 }
 
 /* Nothing of it is judged but what could never be run. */
