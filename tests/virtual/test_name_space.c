@@ -300,6 +300,28 @@ TEST(a_run_with_all_its_hosts_takes_no_other)
     assert_int_equal(one.end.nodes[0].deleted, 22);
 }
 
+/* It lost its power: another one comes in its stead, and who leaves last removes all. */
+TEST(a_host_that_is_silent_for_a_lease_is_no_longer_there)
+{
+    struct watch one, two;
+    struct instant at;
+    struct name_space *here = come(&one, "111111111111", 2);
+    free(redis_server_command(node_of_queues, "HSET hf:2:dry:run:" RUN " host:222222222222 \"ready 1\""));
+    struct name_space *there = come(&two, "333333333333", 2);
+    assert_string_equal(two.trouble, "");
+    assert_reply(node_of_queues, "0", "HEXISTS hf:2:dry:run:" RUN " host:222222222222");
+    name_space_ready(here);
+    name_space_ready(there);
+    loop_await(loop, name_space_begins(here, &at) != 0);
+    free(redis_server_command(node_of_queues, "HSET hf:2:dry:run:" RUN " host:111111111111 \"ready 1\""));
+    queue_fill("hf:2:dry:" RUN ":");
+    delete_and_close(there, &two);
+    assert_int_equal(two.end.nodes[0].deleted, 22);
+    assert_reply(node_of_queues, "0", "EXISTS hf:2:dry:runs hf:2:dry:run:" RUN);
+    loop_await(loop, one.lost == 1);
+    name_space_close(here);
+}
+
 /* --- trouble ------------------------------------------------------------------------------------------------------ */
 
 TEST(a_node_that_is_down_is_told_and_the_others_are_cleaned)

@@ -2,24 +2,32 @@
 -- ARGV: the run; the host; 'come', 'stay', 'ready' or 'leave'; the lease of the run in seconds; how long index and
 --       record live, in ms; of how many hosts the run is; who the host is, for people; the prefix of the run's locks
 -- Returns the node's time and when the load begins at all hosts, both in us (0 = not all are ready), and how many
--- hosts there are; or nothing when this host has no part in the run: it was taken for dead, and its keys are being
--- removed, or it has other hosts. A repetition gets the same answer.
+-- hosts there are; or nothing when this host has no part in the run: it was taken for dead, or it has other hosts. A
+-- repetition gets the same answer.
+--
+-- The record has for each host its last step and until when it is there without another one, in us.
 local run, host, step, wanted = ARGV[1], 'host:' .. ARGV[2], ARGV[3], tonumber(ARGV[6])
-local record, values = {}, redis.call('HGETALL', KEYS[2])
-local there, ready = 0, 0
-for i = 1, #values, 2 do
-    record[values[i]] = values[i + 1]
-    there = there + (string.sub(values[i], 1, 5) == 'host:' and 1 or 0)
-end
-local is_new = step == 'come' and not record[host]
-local is_other = record.hosts and tonumber(record.hosts) ~= wanted
-local is_full = there >= wanted or record.begins or record.is_over or is_other
-if record.taker or (is_new and is_full) or not (is_new or record[host] or step == 'leave') then
-    return {}
-end
-
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
+local record, values = {}, redis.call('HGETALL', KEYS[2])
+local steps, there, ready = {}, 0, 0
+for i = 1, #values, 2 do
+    local field, value = values[i], values[i + 1]
+    if string.sub(field, 1, 5) ~= 'host:' then
+        record[field] = value
+    elseif tonumber(string.match(value, '%d+$') or '0') >= now then
+        steps[field] = string.match(value, '^%a+')
+        there = there + 1
+    else
+        redis.call('HDEL', KEYS[2], field)
+    end
+end
+local is_new = step == 'come' and not steps[host]
+local is_other = record.hosts and tonumber(record.hosts) ~= wanted
+local is_full = there >= wanted or record.begins or record.is_over or is_other
+if record.taker or (is_new and is_full) or not (is_new or steps[host] or step == 'leave') then
+    return {}
+end
 if step == 'leave' then
     there = there - redis.call('HDEL', KEYS[2], host)
     if there == 0 and next(record) then
@@ -33,11 +41,11 @@ if is_new then
         'lock_prefix', ARGV[8])
 end
 if is_new or step == 'ready' then
-    record[host] = step
-    redis.call('HSET', KEYS[2], host, step)
+    steps[host] = step
 end
-for field, value in pairs(record) do
-    ready = ready + (string.sub(field, 1, 5) == 'host:' and value == 'ready' and 1 or 0)
+redis.call('HSET', KEYS[2], host, string.format('%s %.0f', steps[host], now + ARGV[4] * 1000000))
+for _, reached in pairs(steps) do
+    ready = ready + (reached == 'ready' and 1 or 0)
 end
 -- Those that asked before learn of it in time.
 if ready == wanted and not record.begins then
