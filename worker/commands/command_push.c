@@ -685,6 +685,8 @@ static int node_check(struct push_command *command)
     console->has_complained = false;
     console->origin.node_timeout_ns = patience_ns;
     int code = is_there ? console_refuse_lock_node(console) : EXIT_CODE_OK;
+    if (!is_there && node_client_ended(console->client) == NODE_CLIENT_INTERRUPTED)
+        code = console_complain(console, "interrupted; nothing was pushed");
     node_client_close(console->client);
     console->client = NULL;
     return code;
