@@ -34,6 +34,11 @@ static void texts_put(struct buffer *out, const char *const *texts, unsigned cou
         text_put(out, texts[i]);
 }
 
+_Static_assert(sizeof(struct observed_process) + sizeof(struct histogram) +
+                       RECORD_NODES_MAX * sizeof(struct redlock_node_counters) <=
+                   RECORD_BYTES_MAX,
+               "the record of a process fits");
+
 /* One that is too long is not written: texts of a task are shorter than a record, all together. */
 static void frame_end(struct buffer *out, size_t start)
 {

@@ -398,7 +398,7 @@ void comparison_json_write(const struct comparison *comparison, struct buffer *o
     struct json_writer json = {.out = &text};
     json_open(&json, NULL, '{');
     json_text(&json, "format", "holdfast dry run comparison");
-    json_number(&json, "format_version", 1);
+    json_number(&json, "format_version", 2);
     json_open(&json, "plans", '[');
     for (size_t i = 0; i < comparison->plan_count; i++)
         json_text(&json, NULL, comparison->plan[i]);
