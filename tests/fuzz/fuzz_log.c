@@ -26,7 +26,7 @@ static void history_holds_up(struct history *history)
     (void)history_parts(history, &parts);
     for (size_t part = 0; part < parts; part++) {
         struct history_sums sums = history_sums_of(history, part);
-        invariant(sums.total.overlaps <= sums.places.count);
+        invariant(sums.total.overlaps <= sums.uses.count);
         history_sums_fini(&sums);
     }
     timeline_page_write(history, "fuzz", "", &page);

@@ -236,7 +236,7 @@ static struct timeline_lanes lanes_of(struct history_sums *sums, size_t lanes_ma
 {
     history_order(history);
     *sums = history_sums_of(history, 0);
-    return timeline_lanes_of(&sums->places, lanes_max, bars_max);
+    return timeline_lanes_of(&sums->uses, lanes_max, bars_max);
 }
 
 static size_t holds_in(const struct timeline_lanes *lanes)
@@ -281,7 +281,7 @@ TEST(too_many_bars_are_merged_and_none_is_forgotten)
     assert_int_equal(lanes.merged, 1999);
     size_t alone = 0;
     for (size_t i = 0; i < lanes.bar_count; i++)
-        alone += lanes.bars[i].holds == 1 && lanes.bars[i].place->hold->is_lost;
+        alone += lanes.bars[i].holds == 1 && lanes.bars[i].use->hold->is_lost;
     assert_int_equal(alone, 1);
     timeline_lanes_fini(&lanes);
     history_sums_fini(&sums);

@@ -11,11 +11,11 @@
 
 struct entry {
     const char *class_name, *resource;
-    const struct history_place *place; /* or: */
-    const char *ending;                /* of a task without a hold */
+    const struct history_use *use; /* or: */
+    const char *ending;            /* of a task without a hold */
 };
 
-/* --- places ----------------------------------------------------------------------------------------------------- */
+/* --- uses ------------------------------------------------------------------------------------------------------- */
 
 static bool is_in(const struct history *history, size_t part, struct wall_time at)
 {
@@ -24,49 +24,49 @@ static bool is_in(const struct history *history, size_t part, struct wall_time a
     return at.us >= parts[part].from.us && at.us < history_part_end(history, part).us;
 }
 
-static int compare_places(const void *first, const void *second)
+static int compare_uses(const void *first, const void *second)
 {
-    const struct history_place *a = first, *b = second;
+    const struct history_use *a = first, *b = second;
     int order = strcmp(a->resource, b->resource);
     if (order == 0)
         order = (a->hold->from.us > b->hold->from.us) - (a->hold->from.us < b->hold->from.us);
     return order != 0 ? order : (a->hold->to.us > b->hold->to.us) - (a->hold->to.us < b->hold->to.us);
 }
 
-static void overlaps_find(struct history_places *places)
+static void overlaps_find(struct history_uses *uses)
 {
     int64_t busy_until = INT64_MIN;
-    for (size_t i = 0; i < places->count; i++) {
-        struct history_place *place = &places->items[i];
-        if (i == 0 || strcmp(places->items[i - 1].resource, place->resource) != 0)
+    for (size_t i = 0; i < uses->count; i++) {
+        struct history_use *use = &uses->items[i];
+        if (i == 0 || strcmp(uses->items[i - 1].resource, use->resource) != 0)
             busy_until = INT64_MIN;
-        place->overlaps = place->resource[0] != '\0' && place->hold->from.us < busy_until;
-        if (place->hold->to.us > busy_until)
-            busy_until = place->hold->to.us;
+        use->overlaps = use->resource[0] != '\0' && use->hold->from.us < busy_until;
+        if (use->hold->to.us > busy_until)
+            busy_until = use->hold->to.us;
     }
 }
 
-static struct history_places places_of(const struct history *history, size_t part)
+static struct history_uses uses_of(const struct history *history, size_t part)
 {
-    struct history_places places = {0};
+    struct history_uses uses = {0};
     size_t hold_count, capacity = 0;
     const struct history_hold *holds = history_holds(history, &hold_count);
     for (size_t i = 0; i < hold_count; i++)
         if (is_in(history, part, holds[i].from))
             capacity += holds[i].resource_count + 1;
-    places.items = memory_zeroed(capacity + 1, sizeof *places.items);
+    uses.items = memory_zeroed(capacity + 1, sizeof *uses.items);
     for (size_t i = 0; i < hold_count; i++) {
         const struct history_hold *hold = &holds[i];
         if (!is_in(history, part, hold->from))
             continue;
         for (unsigned j = 0; j < hold->resource_count; j++)
-            places.items[places.count++] = (struct history_place){.hold = hold, .resource = hold->resources[j]};
+            uses.items[uses.count++] = (struct history_use){.hold = hold, .resource = hold->resources[j]};
         if (hold->resource_count == 0)
-            places.items[places.count++] = (struct history_place){.hold = hold, .resource = ""};
+            uses.items[uses.count++] = (struct history_use){.hold = hold, .resource = ""};
     }
-    qsort(places.items, places.count, sizeof *places.items, compare_places);
-    overlaps_find(&places);
-    return places;
+    qsort(uses.items, uses.count, sizeof *uses.items, compare_uses);
+    overlaps_find(&uses);
+    return uses;
 }
 
 /* --- sums ------------------------------------------------------------------------------------------------------- */
@@ -118,15 +118,15 @@ static bool is_worth_a_row(const char *ending)
     return strcmp(ending, "parked") == 0 || strcmp(ending, "skipped") == 0;
 }
 
-static size_t entries_collect(const struct history *history, size_t part, const struct history_places *places,
+static size_t entries_collect(const struct history *history, size_t part, const struct history_uses *uses,
                               struct entry **entries)
 {
     size_t ending_total, count = 0;
     const struct history_ending *endings = history_endings(history, &ending_total);
-    *entries = memory_zeroed(places->count + ending_total + 1, sizeof **entries);
-    for (size_t i = 0; i < places->count; i++)
+    *entries = memory_zeroed(uses->count + ending_total + 1, sizeof **entries);
+    for (size_t i = 0; i < uses->count; i++)
         (*entries)[count++] =
-            (struct entry){places->items[i].hold->class_name, places->items[i].resource, &places->items[i], NULL};
+            (struct entry){uses->items[i].hold->class_name, uses->items[i].resource, &uses->items[i], NULL};
     for (size_t i = 0; i < ending_total; i++)
         if (is_in(history, part, endings[i].at) && is_worth_a_row(endings[i].ending))
             (*entries)[count++] = (struct entry){endings[i].class_name, endings[i].resource, NULL, endings[i].ending};
@@ -155,11 +155,11 @@ static void total_make(const struct history *history, size_t part, struct histor
 
 struct history_sums history_sums_of(const struct history *history, size_t part)
 {
-    struct history_sums sums = {.places = places_of(history, part)};
-    const struct history_places *places = &sums.places;
+    struct history_sums sums = {.uses = uses_of(history, part)};
+    const struct history_uses *uses = &sums.uses;
     struct entry *entries;
-    size_t count = entries_collect(history, part, places, &entries);
-    int64_t *waits = memory_zeroed(places->count + 1, sizeof *waits);
+    size_t count = entries_collect(history, part, uses, &entries);
+    int64_t *waits = memory_zeroed(uses->count + 1, sizeof *waits);
     sums.rows = memory_zeroed(count + 1, sizeof *sums.rows);
     for (size_t i = 0; i < count; i++) {
         if (i == 0 || compare_entries(&entries[i - 1], &entries[i]) != 0) {
@@ -169,9 +169,9 @@ struct history_sums history_sums_of(const struct history *history, size_t part)
                 (struct history_sum){.class_name = entries[i].class_name, .resource = entries[i].resource};
         }
         struct history_sum *row = &sums.rows[sums.count - 1];
-        if (entries[i].place != NULL) {
-            hold_count(row, entries[i].place->hold, waits);
-            row->overlaps += entries[i].place->overlaps;
+        if (entries[i].use != NULL) {
+            hold_count(row, entries[i].use->hold, waits);
+            row->overlaps += entries[i].use->overlaps;
         } else {
             row->parked += strcmp(entries[i].ending, "parked") == 0;
             row->skipped += strcmp(entries[i].ending, "skipped") == 0;
@@ -203,7 +203,7 @@ const char *history_overlaps_meaning(const struct history_sums *sums)
 void history_sums_fini(struct history_sums *sums)
 {
     free(sums->rows);
-    free(sums->places.items);
+    free(sums->uses.items);
     *sums = (struct history_sums){0};
 }
 

@@ -11,8 +11,8 @@
 #include "worker/history/history.h"
 #include "worker/print/json_writer.h"
 
-/* One resource of one hold. */
-struct history_place {
+/* One use of one resource: by one hold, or by a run without a lock. */
+struct history_use {
     const struct history_hold *hold;
     const char *resource; /* "" = it names none */
     /* Another task was at the same resource when it began: a lock is to prevent that. A hold goes on here until its
@@ -21,8 +21,8 @@ struct history_place {
 };
 
 /* In the order of resources, then of time. */
-struct history_places {
-    struct history_place *items;
+struct history_uses {
+    struct history_use *items;
     size_t count;
 };
 
@@ -41,7 +41,7 @@ struct history_sums {
     struct history_sum *rows; /* by class, then resource */
     size_t count;
     struct history_sum total;
-    struct history_places places; /* what they are sums of */
+    struct history_uses uses; /* what they are sums of */
 };
 
 struct history_sums history_sums_of(const struct history *history, size_t part);

@@ -18,13 +18,13 @@
 /* Bars nearer than that share of the span look like one anyway. */
 enum { FIRST_GAP_US = 1, SMALLEST_SHARE = 1000 };
 
-/* While lanes are chosen, `first_bar` of a lane is the first of its places. */
+/* While lanes are chosen, `first_bar` of a lane is the first of its uses. */
 
 /* Lost, refused, overlapping, or without an end. */
-static bool is_unusual(const struct history_place *place)
+static bool is_unusual(const struct history_use *use)
 {
-    const struct history_hold *hold = place->hold;
-    return place->overlaps || hold->is_lost || hold->is_refused || hold->is_open;
+    const struct history_hold *hold = use->hold;
+    return use->overlaps || hold->is_lost || hold->is_refused || hold->is_open;
 }
 
 static int compare_importance(const void *first, const void *second)
@@ -43,20 +43,20 @@ static int compare_names(const void *first, const void *second)
     return strverscmp(a->resource, b->resource);
 }
 
-static void lanes_choose(struct timeline_lanes *lanes, const struct history_places *places, size_t lanes_max)
+static void lanes_choose(struct timeline_lanes *lanes, const struct history_uses *uses, size_t lanes_max)
 {
-    lanes->lanes = memory_zeroed(places->count + 1, sizeof *lanes->lanes);
-    for (size_t i = 0; i < places->count; i++) {
-        const struct history_place *place = &places->items[i];
-        if (place->resource[0] == '\0')
+    lanes->lanes = memory_zeroed(uses->count + 1, sizeof *lanes->lanes);
+    for (size_t i = 0; i < uses->count; i++) {
+        const struct history_use *use = &uses->items[i];
+        if (use->resource[0] == '\0')
             continue;
         struct timeline_lane *lane = &lanes->lanes[lanes->lane_count - (lanes->lane_count > 0)];
-        if (lanes->lane_count == 0 || strcmp(lane->resource, place->resource) != 0) {
+        if (lanes->lane_count == 0 || strcmp(lane->resource, use->resource) != 0) {
             lane = &lanes->lanes[lanes->lane_count++];
-            *lane = (struct timeline_lane){.resource = place->resource, .first_bar = i};
+            *lane = (struct timeline_lane){.resource = use->resource, .first_bar = i};
         }
         lane->holds++;
-        lane->unusual += is_unusual(place);
+        lane->unusual += is_unusual(use);
     }
     if (lanes->lane_count > lanes_max) {
         qsort(lanes->lanes, lanes->lane_count, sizeof *lanes->lanes, compare_importance);
@@ -72,40 +72,37 @@ struct merging {
     bool takes_all;
 };
 
-static bool may_merge(const struct timeline_bar *bar, const struct history_place *place, const struct merging *merging)
+static bool may_merge(const struct timeline_bar *bar, const struct history_use *use, const struct merging *merging)
 {
-    const struct history_hold *one = bar->place->hold, *other = place->hold;
+    const struct history_hold *one = bar->use->hold, *other = use->hold;
     if (merging->gap_us < 0 || other->from.us - bar->to.us > merging->gap_us)
         return false;
-    return merging->takes_all || (bar->unusual == 0 && !is_unusual(place) &&
-                                  strcmp(one->process, other->process) == 0 && one->is_locked == other->is_locked);
+    return merging->takes_all || (bar->unusual == 0 && !is_unusual(use) && strcmp(one->process, other->process) == 0 &&
+                                  one->is_locked == other->is_locked);
 }
 
-static struct timeline_bar bar_merged(struct timeline_bar bar, const struct history_place *place)
+static struct timeline_bar bar_merged(struct timeline_bar bar, const struct history_use *use)
 {
-    bar.to = place->hold->to.us > bar.to.us ? place->hold->to : bar.to;
+    bar.to = use->hold->to.us > bar.to.us ? use->hold->to : bar.to;
     bar.holds++;
-    bar.unusual += is_unusual(place);
-    bar.is_mixed |= strcmp(bar.place->hold->process, place->hold->process) != 0;
+    bar.unusual += is_unusual(use);
+    bar.is_mixed |= strcmp(bar.use->hold->process, use->hold->process) != 0;
     return bar;
 }
 
 /* The bars of one lane, to `bars` unless it is NULL; returns their number. */
-static size_t lane_fill(const struct timeline_lane *lane, const struct history_place *places,
-                        const struct merging *merging, struct timeline_bar *bars)
+static size_t lane_fill(const struct timeline_lane *lane, const struct history_use *uses, const struct merging *merging,
+                        struct timeline_bar *bars)
 {
     struct timeline_bar bar = {0};
     size_t count = 0;
     for (size_t i = 0; i < lane->holds; i++) {
-        const struct history_place *place = &places[i];
-        if (count > 0 && may_merge(&bar, place, merging)) {
-            bar = bar_merged(bar, place);
+        const struct history_use *use = &uses[i];
+        if (count > 0 && may_merge(&bar, use, merging)) {
+            bar = bar_merged(bar, use);
         } else {
-            bar = (struct timeline_bar){.place = place,
-                                        .from = place->hold->from,
-                                        .to = place->hold->to,
-                                        .holds = 1,
-                                        .unusual = is_unusual(place)};
+            bar = (struct timeline_bar){
+                .use = use, .from = use->hold->from, .to = use->hold->to, .holds = 1, .unusual = is_unusual(use)};
             count++;
         }
         if (bars != NULL)
@@ -114,34 +111,33 @@ static size_t lane_fill(const struct timeline_lane *lane, const struct history_p
     return count;
 }
 
-static size_t bars_count(const struct timeline_lanes *lanes, const struct history_places *places,
+static size_t bars_count(const struct timeline_lanes *lanes, const struct history_uses *uses,
                          const struct merging *merging)
 {
     size_t count = 0;
     for (size_t i = 0; i < lanes->lane_count; i++)
-        count += lane_fill(&lanes->lanes[i], &places->items[lanes->lanes[i].first_bar], merging, NULL);
+        count += lane_fill(&lanes->lanes[i], &uses->items[lanes->lanes[i].first_bar], merging, NULL);
     return count;
 }
 
-static int64_t span_of(const struct history_places *places)
+static int64_t span_of(const struct history_uses *uses)
 {
     int64_t from = INT64_MAX, to = INT64_MIN;
-    for (size_t i = 0; i < places->count; i++) {
-        const struct history_hold *hold = places->items[i].hold;
+    for (size_t i = 0; i < uses->count; i++) {
+        const struct history_hold *hold = uses->items[i].hold;
         from = hold->from.us < from ? hold->from.us : from;
         to = hold->to.us > to ? hold->to.us : to;
     }
-    return places->count > 0 ? to - from : 0;
+    return uses->count > 0 ? to - from : 0;
 }
 
 /* None, then gently up to gaps that the eye would see, then whatever it takes: a gap of the whole span leaves one bar a
  * lane. */
-static struct merging merging_find(const struct timeline_lanes *lanes, const struct history_places *places,
-                                   size_t bars_max)
+static struct merging merging_find(const struct timeline_lanes *lanes, const struct history_uses *uses, size_t bars_max)
 {
     struct merging merging = {.gap_us = -1};
-    int64_t span_us = span_of(places);
-    while (bars_count(lanes, places, &merging) > bars_max && (!merging.takes_all || merging.gap_us < span_us)) {
+    int64_t span_us = span_of(uses);
+    while (bars_count(lanes, uses, &merging) > bars_max && (!merging.takes_all || merging.gap_us < span_us)) {
         merging.gap_us = merging.gap_us < 0 ? FIRST_GAP_US : 4 * merging.gap_us;
         if (!merging.takes_all && merging.gap_us > span_us / SMALLEST_SHARE)
             merging = (struct merging){.gap_us = FIRST_GAP_US, .takes_all = true};
@@ -165,13 +161,13 @@ static void rows_assign(struct timeline_lane *lane, struct timeline_bar *bars)
     }
 }
 
-static void bars_make(struct timeline_lanes *lanes, const struct history_places *places, const struct merging *merging)
+static void bars_make(struct timeline_lanes *lanes, const struct history_uses *uses, const struct merging *merging)
 {
-    lanes->bars = memory_zeroed(bars_count(lanes, places, merging) + 1, sizeof *lanes->bars);
+    lanes->bars = memory_zeroed(bars_count(lanes, uses, merging) + 1, sizeof *lanes->bars);
     for (size_t i = 0; i < lanes->lane_count; i++) {
         struct timeline_lane *lane = &lanes->lanes[i];
         struct timeline_bar *bars = &lanes->bars[lanes->bar_count];
-        lane->bar_count = lane_fill(lane, &places->items[lane->first_bar], merging, bars);
+        lane->bar_count = lane_fill(lane, &uses->items[lane->first_bar], merging, bars);
         lane->first_bar = lanes->bar_count;
         lanes->bar_count += lane->bar_count;
         for (size_t j = 0; j < lane->bar_count; j++)
@@ -180,12 +176,12 @@ static void bars_make(struct timeline_lanes *lanes, const struct history_places 
     }
 }
 
-struct timeline_lanes timeline_lanes_of(const struct history_places *places, size_t lanes_max, size_t bars_max)
+struct timeline_lanes timeline_lanes_of(const struct history_uses *uses, size_t lanes_max, size_t bars_max)
 {
     struct timeline_lanes lanes = {0};
-    lanes_choose(&lanes, places, lanes_max);
-    struct merging merging = merging_find(&lanes, places, bars_max);
-    bars_make(&lanes, places, &merging);
+    lanes_choose(&lanes, uses, lanes_max);
+    struct merging merging = merging_find(&lanes, uses, bars_max);
+    bars_make(&lanes, uses, &merging);
     return lanes;
 }
 
@@ -256,8 +252,8 @@ static bool processes_json(struct json_writer *json, const struct part *part)
     bool has_more = false;
     size_t count = 0, life_count;
     const struct history_process *lives = history_processes(part->history, &life_count);
-    for (size_t i = 0, j; i < part->sums.places.count; i++) {
-        const char *name = part->sums.places.items[i].hold->process;
+    for (size_t i = 0, j; i < part->sums.uses.count; i++) {
+        const char *name = part->sums.uses.items[i].hold->process;
         for (j = 0; j < count && names[j] != name; j++)
             ;
         has_more |= j == PROCESSES_MAX;
@@ -311,12 +307,12 @@ static void bar_json(struct json_writer *json, const struct timeline_bar *bar)
     json_seconds(json, "from", bar->from.us);
     json_seconds(json, "to", bar->to.us);
     json_number(json, "row", bar->row);
-    json_text(json, "process", bar->is_mixed ? NULL : bar->place->hold->process);
+    json_text(json, "process", bar->is_mixed ? NULL : bar->use->hold->process);
     json_number(json, "holds", (int64_t)bar->holds);
-    truth_json(json, "unlocked", !bar->place->hold->is_locked);
-    truth_json(json, "overlaps", bar->place->overlaps);
+    truth_json(json, "unlocked", !bar->use->hold->is_locked);
+    truth_json(json, "overlaps", bar->use->overlaps);
     if (bar->holds == 1)
-        hold_json(json, bar->place->hold);
+        hold_json(json, bar->use->hold);
     else
         json_number(json, "unusual", (int64_t)bar->unusual);
     json_close(json, '}');
@@ -377,7 +373,7 @@ static void facts_json(struct json_writer *json, const struct part *part)
 static void part_json(struct json_writer *json, const struct part *part)
 {
     struct buffer note = {0};
-    struct timeline_lanes lanes = timeline_lanes_of(&part->sums.places, LANES_MAX, BARS_MAX / part->count);
+    struct timeline_lanes lanes = timeline_lanes_of(&part->sums.uses, LANES_MAX, BARS_MAX / part->count);
     size_t marks_max = MARKS_MAX / part->count, marks = part->mark_count < marks_max ? part->mark_count : marks_max;
     json_open(json, NULL, '{');
     json_text(json, "title", part->it->title);

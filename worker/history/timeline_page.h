@@ -19,14 +19,14 @@
  * only those of one process with nothing unusual about them (an overlap, a loss, a refusal, an unknown end), when that
  * is not enough any. The page says so. Pure.
  *
- *     struct timeline_lanes lanes = timeline_lanes_of(&places, 60, 3000);
+ *     struct timeline_lanes lanes = timeline_lanes_of(&uses, 60, 3000);
  *     timeline_lanes_fini(&lanes); */
 
 /* Bars that overlap lie in rows of their lane; from the last row on they lie over each other. */
 enum { TIMELINE_ROWS_MAX = 4 };
 
 struct timeline_bar {
-    const struct history_place *place; /* the first of the holds */
+    const struct history_use *use; /* the first of the holds */
     struct wall_time from, to;
     size_t holds, unusual;
     bool is_mixed; /* of several processes */
@@ -49,7 +49,7 @@ struct timeline_lanes {
     size_t merged;         /* holds that share a bar with others */
 };
 
-struct timeline_lanes timeline_lanes_of(const struct history_places *places, size_t lanes_max, size_t bars_max);
+struct timeline_lanes timeline_lanes_of(const struct history_uses *uses, size_t lanes_max, size_t bars_max);
 void timeline_lanes_fini(struct timeline_lanes *lanes);
 
 void timeline_page_write(const struct history *history, const char *title, const char *about, struct buffer *out);

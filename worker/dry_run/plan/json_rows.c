@@ -114,17 +114,16 @@ void json_rows_write(struct json_writer *json, const struct json_row *rows, cons
 
 /* --- reading: single values --------------------------------------------------------------------------------------- */
 
-static bool refuse(const struct json_place *place, const char *member, const char *what, struct error *error)
+static bool refuse(const struct json_path *path, const char *member, const char *what, struct error *error)
 {
-    const struct json_place *places[8];
+    const struct json_path *parts[8];
     char text[256] = "";
     size_t depth = 0, used = 0;
-    for (; place != NULL && depth < sizeof places / sizeof places[0]; place = place->owner)
-        places[depth++] = place;
+    for (; path != NULL && depth < sizeof parts / sizeof parts[0]; path = path->owner)
+        parts[depth++] = path;
     while (depth-- > 0 && used < sizeof text - 64)
-        used +=
-            (size_t)snprintf(text + used, sizeof text - used, places[depth]->index >= 0 ? "%s%.40s[%ld]" : "%s%.40s",
-                             used > 0 ? "." : "", places[depth]->name, places[depth]->index);
+        used += (size_t)snprintf(text + used, sizeof text - used, parts[depth]->index >= 0 ? "%s%.40s[%ld]" : "%s%.40s",
+                                 used > 0 ? "." : "", parts[depth]->name, parts[depth]->index);
     if (used == 0 && member[0] == '\0')
         member = "it";
     return error_set(error, "%s%s%.60s %s", text, used > 0 && member[0] != '\0' ? "." : "", member, what);
@@ -158,7 +157,7 @@ static bool number_take(const json_t *value, const struct json_row *row, void *i
     return true;
 }
 
-static bool number_read(const json_t *value, const struct json_place *place, const struct json_row *row, void *into,
+static bool number_read(const json_t *value, const struct json_path *path, const struct json_row *row, void *into,
                         struct error *error)
 {
     bool is_whole = row->kind != JSON_ROW_REAL && row->kind != JSON_ROW_TIME;
@@ -168,7 +167,7 @@ static bool number_read(const json_t *value, const struct json_place *place, con
     if (row->low < row->high)
         snprintf(what, sizeof what, "is not a %snumber from %.16g to %.16g", is_whole ? "whole " : "", row->low,
                  row->high);
-    return refuse(place, row->name, what, error);
+    return refuse(path, row->name, what, error);
 }
 
 /* In whole characters: a byte that was none was written as one of three. */
@@ -186,13 +185,13 @@ static bool text_take(const json_t *value, const struct json_row *row, char *out
     return true;
 }
 
-static bool text_read(const json_t *value, const struct json_place *place, const struct json_row *row, char *out,
+static bool text_read(const json_t *value, const struct json_path *path, const struct json_row *row, char *out,
                       struct error *error)
 {
     char what[64] = "is no text";
     if (row->is_whole)
         snprintf(what, sizeof what, "is not a text of at most %zu bytes", row->size - 1);
-    return text_take(value, row, out) || refuse(place, row->name, what, error);
+    return text_take(value, row, out) || refuse(path, row->name, what, error);
 }
 
 /* False when it is none of them. */
@@ -225,7 +224,7 @@ static bool step_take(const json_t *pair, int64_t *above, struct histogram *hist
     return true;
 }
 
-static bool histogram_read(const json_t *object, const struct json_place *place, const char *name,
+static bool histogram_read(const json_t *object, const struct json_path *path, const char *name,
                            struct histogram **into, struct error *error)
 {
     int64_t sum, max, above = -1;
@@ -235,11 +234,11 @@ static bool histogram_read(const json_t *object, const struct json_place *place,
     if (!whole_take(json_object_get(object, "sum_us"), 0, INT64_MAX, &sum) ||
         !whole_take(json_object_get(object, "max_us"), 0, histogram_step_top(HISTOGRAM_STEPS - 1), &max) ||
         !json_is_array(counts))
-        return refuse(place, name, "needs sum_us, max_us and counts", error);
+        return refuse(path, name, "needs sum_us, max_us and counts", error);
     *into = memory_new(struct histogram);
     for (size_t i = 0; i < json_array_size(counts); i++)
         if (!step_take(json_array_get(counts, i), &above, *into))
-            return refuse(place, name, "has counts that no histogram of ours has", error);
+            return refuse(path, name, "has counts that no histogram of ours has", error);
     (*into)->sum_us = (uint64_t)sum;
     (*into)->max_us = (uint64_t)max;
     return true;
@@ -247,37 +246,37 @@ static bool histogram_read(const json_t *object, const struct json_place *place,
 
 /* --- reading: objects and lists ----------------------------------------------------------------------------------- */
 
-static bool row_read(const json_t *value, const struct json_place *place, const struct json_row *row, char *owner,
+static bool row_read(const json_t *value, const struct json_path *path, const struct json_row *row, char *owner,
                      struct error *error);
 
 /* Whether there may be so many. */
-static bool length_is_good(const json_t *list, const struct json_place *place, const struct json_row *row,
+static bool length_is_good(const json_t *list, const struct json_path *path, const struct json_row *row,
                            const void *count, struct error *error)
 {
     char what[64];
     size_t length = json_array_size(list);
     bool is_matched = row->kind != JSON_ROW_MATCHED || length == *(const unsigned *)count;
     if (!json_is_array(list))
-        return refuse(place, row->name, "is no list", error);
+        return refuse(path, row->name, "is no list", error);
     snprintf(what, sizeof what, is_matched ? "is a list of more than %zu" : "is not a list of as many", row->most);
-    return (is_matched && (row->most == 0 || length <= row->most)) || refuse(place, row->name, what, error);
+    return (is_matched && (row->most == 0 || length <= row->most)) || refuse(path, row->name, what, error);
 }
 
 /* The count grows with each element, so that what is there already is freed when one is wrong. */
-static bool list_read(const json_t *list, const struct json_place *place, const struct json_row *row, char *owner,
+static bool list_read(const json_t *list, const struct json_path *path, const struct json_row *row, char *owner,
                       struct error *error)
 {
     char *first = owner + row->offset;
     void *count = owner + row->count_offset;
     size_t length = json_array_size(list);
-    if (!length_is_good(list, place, row, count, error))
+    if (!length_is_good(list, path, row, count, error))
         return false;
     if (row->kind != JSON_ROW_LIST) {
         *(void **)(void *)first = length > 0 ? memory_zeroed(length, row->size) : NULL;
         first = *(char **)(void *)first;
     }
     for (size_t i = 0; i < length; i++) {
-        const struct json_place inner = {place, row->name, (long)i};
+        const struct json_path inner = {path, row->name, (long)i};
         const json_t *element = json_array_get(list, i);
         if (row->kind == JSON_ROW_LIST)
             *(unsigned *)count = (unsigned)i + 1;
@@ -290,7 +289,7 @@ static bool list_read(const json_t *list, const struct json_place *place, const 
     return true;
 }
 
-static bool row_read(const json_t *value, const struct json_place *place, const struct json_row *row, char *owner,
+static bool row_read(const json_t *value, const struct json_path *path, const struct json_row *row, char *owner,
                      struct error *error)
 {
     void *into = owner + row->offset;
@@ -300,42 +299,42 @@ static bool row_read(const json_t *value, const struct json_place *place, const 
     case JSON_ROW_COUNT:
     case JSON_ROW_SIGNED:
     case JSON_ROW_NUMBER:
-        return number_read(value, place, row, into, error);
+        return number_read(value, path, row, into, error);
     case JSON_ROW_TRUTH:
         *(bool *)into = json_is_true(value);
-        return json_is_boolean(value) || refuse(place, row->name, "is neither true nor false", error);
+        return json_is_boolean(value) || refuse(path, row->name, "is neither true nor false", error);
     case JSON_ROW_TEXT:
-        return text_read(value, place, row, into, error);
+        return text_read(value, path, row, into, error);
     case JSON_ROW_NAME:
         if (!json_is_string(value))
-            return refuse(place, row->name, "is no text", error);
+            return refuse(path, row->name, "is no text", error);
         *(char **)into = memory_text(json_string_value(value));
         return true;
     case JSON_ROW_CHOICE:
         return choice_read(value, row->choices, into) ||
-               refuse(place, row->name, "is nothing that this version knows", error);
+               refuse(path, row->name, "is nothing that this version knows", error);
     case JSON_ROW_OBJECT:
-        return json_rows_read(value, row->rows, &(struct json_place){place, row->name, -1}, into, error);
+        return json_rows_read(value, row->rows, &(struct json_path){path, row->name, -1}, into, error);
     case JSON_ROW_HISTOGRAM:
-        return histogram_read(value, place, row->name, into, error);
+        return histogram_read(value, path, row->name, into, error);
     case JSON_ROW_LIST:
     case JSON_ROW_GROWN:
     case JSON_ROW_MATCHED:
-        return list_read(value, place, row, owner, error);
+        return list_read(value, path, row, owner, error);
     }
     return false;
 }
 
-bool json_rows_read(const json_t *object, const struct json_row *rows, const struct json_place *place, void *owner,
+bool json_rows_read(const json_t *object, const struct json_row *rows, const struct json_path *path, void *owner,
                     struct error *error)
 {
     if (!json_is_object(object))
-        return refuse(place, "", "is no object", error);
+        return refuse(path, "", "is no object", error);
     for (; rows->name != NULL; rows++) {
         const json_t *value = json_object_get(object, rows->name);
         if (value == NULL && !rows->is_optional)
-            return refuse(place, rows->name, "is missing", error);
-        if (value != NULL && !row_read(value, place, rows, owner, error))
+            return refuse(path, rows->name, "is missing", error);
+        if (value != NULL && !row_read(value, path, rows, owner, error))
             return false;
     }
     return true;

@@ -57,14 +57,14 @@ struct json_row {
 void json_rows_write(struct json_writer *json, const struct json_row *rows, const void *owner);
 
 /* Where the reader stands, for the text of an error. */
-struct json_place {
-    const struct json_place *owner; /* NULL: the outermost object */
-    const char *name;               /* of the member that is an object or a list */
-    long index;                     /* of its element; below 0: it is no list */
+struct json_path {
+    const struct json_path *owner; /* NULL: the outermost object */
+    const char *name;              /* of the member that is an object or a list */
+    long index;                    /* of its element; below 0: it is no list */
 };
 
 /* The first fault ends it; what was read until then is there. */
-bool json_rows_read(const json_t *object, const struct json_row *rows, const struct json_place *place, void *owner,
+bool json_rows_read(const json_t *object, const struct json_row *rows, const struct json_path *path, void *owner,
                     struct error *error) MUST_CHECK;
 
 #endif

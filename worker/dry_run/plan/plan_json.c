@@ -124,10 +124,10 @@ void plan_json_write(struct json_writer *json, const char *name, const struct dr
 
 static bool hold_from_json(const json_t *object, struct distribution *hold, struct error *error)
 {
-    static const struct json_place place = {.name = "hold", .index = -1};
+    static const struct json_path path = {.name = "hold", .index = -1};
     *hold = (struct distribution){.kind = DISTRIBUTION_FIXED};
-    if (!json_rows_read(object, hold_kind_rows, &place, hold, error) ||
-        !json_rows_read(object, hold_rows[hold->kind], &place, hold, error))
+    if (!json_rows_read(object, hold_kind_rows, &path, hold, error) ||
+        !json_rows_read(object, hold_rows[hold->kind], &path, hold, error))
         return false;
     for (size_t i = 1; i < hold->quantile_count; i++)
         if (hold->quantiles[i] < hold->quantiles[i - 1])
