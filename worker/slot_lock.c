@@ -348,8 +348,8 @@ static void lock_let_go(struct slot *slot, int64_t stays_ns)
 }
 
 /* A task that is in a waiting list, and does not ask for its lock again soon: it expired, or its class does not wait
- * for a lock that is held, though it waited for a quorum. Others would wait for it until it counts as lost on its way.
- * */
+ * for a lock that is held, though it waited for a quorum. Others would wait for it until it counts as lost on its
+ * way. */
 static bool waited_in_vain(const struct slot *slot, const struct flow_step *step)
 {
     bool is_parked = step->ending == FLOW_PARKED && step->move != FLOW_MOVE_DELAY;

@@ -34,7 +34,7 @@ struct operate_entry {
     struct text_span fresh; /* the text for the queue or `dead` */
     const char *queue;      /* OPERATE_RETRY: where to */
     const char *unique;     /* except OPERATE_RETRY: the digest of its unique key, or NULL */
-    const char *jid;        /* with `unique` or `line` */
+    const char *jid;        /* with `unique` or `list` */
     const char *list;       /* the waiting list that the task names (hf_list) and leaves, or NULL */
     const char *field;      /* OPERATE_CLAIMS: the slot */
 };

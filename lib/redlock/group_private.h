@@ -6,9 +6,9 @@
  *   lock_wait.c         whose turn it is in this process, when the next attempt is worthwhile, and the hand-over to
  *                       the next lock of the process (local_waiters.c, release_notifications.c, swap.c), or the
  *                       turn of clients of other kinds (other_clients.c)
- *   lock_seats.c       the seats of a resource that several may hold (seats.h)
+ *   lock_seats.c        the seats of a resource that several may hold (seats.h)
  *   batch.c             many locks in one script call; batch_codec.c: requests and answers
- *   late_releases.c  releases that a node must still get when it comes back
+ *   late_releases.c     releases that a node must still get when it comes back
  *   group_node.c        one node: patience, pace, calls
  *
  * Each file calls only those below it. A lower file reports to a higher one through take_step, tell_answer,
@@ -24,10 +24,10 @@
  * (local_waiters.h). Only that one asks the nodes, and readers do, who wait behind nobody. If it is refused and asks
  * again, it may leave an intent on all nodes (scripts/intent.lua), which keeps its turn from other processes:
  *
- *   of one key, or of a seat      new readers are refused, if readers are in its way
+ *   of one key, or of a seat       new readers are refused, if readers are in its way
  *   of several keys ("+")          all others are refused: it needs them free at one moment
  *   of readers of several keys,    all but readers are refused, for the same reason. They ask again within a second,
- *   or of all seats ("*")         because they hear of no seat but the first
+ *   or of all seats ("*")          because they hear of no seat but the first
  *
  * Of two with a sign the older goes first, on every node. An intent is withdrawn by a lock that gives up, and when it
  * is released. Otherwise it ends REDLOCK_TURN_NS after the ttl, as it was when the lock asked last, of the last of its

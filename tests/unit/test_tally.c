@@ -61,8 +61,8 @@ static size_t times_print(size_t length, const char *name, const struct histogra
 {
     for (unsigned i = 0; histogram != NULL && i < HISTOGRAM_COARSE_STEPS; i++)
         if (histogram->counts[i] > 0)
-            length += (size_t)snprintf(text + length, sizeof text - length, "%s.%u %d ", name, i,
-                                       (int)histogram->counts[i]);
+            length +=
+                (size_t)snprintf(text + length, sizeof text - length, "%s.%u %d ", name, i, (int)histogram->counts[i]);
     return length;
 }
 

@@ -285,7 +285,7 @@ static struct lock_probe *holder_of_this_seat(unsigned of_process, unsigned seat
 }
 
 /* A lock that waits moves to another seat, and is no longer in the way of who knows only the one before. */
-TEST(a_seat_that_a_waiting_lock_leaves_goes_to_the_line)
+TEST(a_seat_that_a_waiting_lock_leaves_goes_to_those_that_wait)
 {
     struct lock_probe *other = holder_of_this_seat(1, 1), *last = NULL, *waiting = NULL, *modest = NULL;
     (void)holder_of_this_seat(0, 2);
@@ -309,7 +309,7 @@ TEST(a_seat_that_a_waiting_lock_leaves_goes_to_the_line)
 }
 
 /* A lock without a limit has the first seat. */
-TEST(what_knows_no_limit_leaves_the_first_seat_to_the_line)
+TEST(what_knows_no_limit_leaves_the_first_seat_to_those_that_wait)
 {
     struct lock_probe *plain = waiter(0, 0), *holder = user_of(0, 0), *waiting = user_of(0, 60000);
     holder->limit = waiting->limit = 2;

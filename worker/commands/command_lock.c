@@ -811,7 +811,7 @@ const struct command command_lock = {
         "  HOLDFAST_RESOURCE     the names, one a line\n"
         "  HOLDFAST_FENCE        the token of this hold: larger than all before it, for what checks it (with\n"
         "                        --shared, not smaller than that of the last writer)\n"
-        "  HOLDFAST_SEAT        with --limit: which of the seats; fences are ordered for each seat only\n"
+        "  HOLDFAST_SEAT         with --limit: which of the seats; fences are ordered for each seat only\n"
         "  HOLDFAST_DEADLINE_FD  a descriptor: readable when the lock is in danger, end of file when it ends\n"
         "When the lock is lost, COMMAND and all that it started are killed before anybody else can have it, also when\n"
         "this process is stopped or was killed. So is a command that Ctrl-Z stopped and that is not continued in "

@@ -116,7 +116,7 @@ static bool is_free(const struct lock_view *view)
     return view->holder_count == 0 && view->state == LOCK_IS_FREE;
 }
 
-/* Of a free resource of which no seat was named, in either line. */
+/* Of a free resource of which no seat was named, in either list. */
 static int waiters_free(struct unlock *unlock)
 {
     struct lock_view *view = &unlock->view;

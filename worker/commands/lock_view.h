@@ -56,7 +56,7 @@ struct lock_view {
     const char *resource;              /* without the prefix of the configuration */
     int64_t seat;                      /* of a resource that several may hold; 0 = it has only one, or all */
     char name[REDLOCK_SEAT_NAME_SIZE]; /* what is locked: the resource, or a seat of it */
-    /* Of those that wait for it, or for any seat. The second: without a seat, the other kind of line; else "". */
+    /* Of those that wait for it, or for any seat. The second: without a seat, the other kind of list; else "". */
     char lists[2][WAITING_LIST_BYTES_MAX + 1];
     unsigned seats[REDLOCK_LIMIT_MAX], seat_count; /* for which the nodes have something, unless one was named */
     const struct config_class *owner;              /* the class whose template makes such names; NULL = none here */

@@ -38,7 +38,7 @@ bool tasks_want(const struct tasks *tasks, struct task_view *view, const struct 
 
 /* --- one call --------------------------------------------------------------------------------------------------- */
 
-enum { TEXT_FRESH, TEXT_QUEUE, TEXT_UNIQUE, TEXT_JID, TEXT_LINE, TEXT_UNSERVED, TEXTS };
+enum { TEXT_FRESH, TEXT_QUEUE, TEXT_UNIQUE, TEXT_JID, TEXT_LIST, TEXT_UNSERVED, TEXTS };
 
 /* The entries of one call; their texts are owned. */
 struct batch {
@@ -73,7 +73,7 @@ static void names_take(struct operation *operation, struct batch *batch, struct 
         return;
     item->jid = batch->texts[batch->count][TEXT_JID] = memory_text(envelope->jid);
     if (envelope->list[0] != '\0' && envelope->jid[0] != '\0')
-        item->list = batch->texts[batch->count][TEXT_LINE] = memory_text(envelope->list);
+        item->list = batch->texts[batch->count][TEXT_LIST] = memory_text(envelope->list);
     if (envelope->unserved_at.us != 0)
         batch->texts[batch->count][TEXT_UNSERVED] = memory_text(envelope->class_name);
 }

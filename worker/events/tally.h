@@ -21,8 +21,8 @@
  *
  * Memory is bounded, whatever names producers invent: of the second and third kind there are NAME_SET_MAX rows, the
  * first for all others. The names of the third stay until the UTC day is over, also without counts, so that the names
- * that one process brings to the queue node are bounded, too. A histogram takes 8 KiB, a coarse one 1 KiB, from its first
- * value on.
+ * that one process brings to the queue node are bounded, too. A histogram takes 8 KiB, a coarse one 1 KiB, from its
+ * first value on.
  *
  * Pure: no clock, no I/O. Not thread-safe; the worker's is the loop's. If the process dies, what was not taken is lost:
  * the counts of the last seconds. */

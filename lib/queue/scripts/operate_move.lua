@@ -4,8 +4,7 @@
 -- woken.
 --
 -- KEYS: receipt of this call, where the tasks lie, `queues`, `dead`, processes, `schedule`, paused, then for each entry
--- the list
---       that it goes to (retry) or its unique key (bury, delete).
+--       the list that it goes to (retry) or its unique key (bury, delete).
 -- ARGV: verb (retry, bury, delete), kind of that key (set, list, claims), the process whose claims these are and
 --       whose lease must have ended ('' = no lease is checked), the longest age in seconds and the greatest number
 --       of entries of `dead`, how far into a list an entry is looked for, prefixes of the queues' keys, of the orders

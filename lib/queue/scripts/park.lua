@@ -11,8 +11,7 @@
 -- soon.
 --
 -- KEYS: the process, `schedule`, the list's order, its waiters, when lists were freed, `contended`, paused; then of
--- each
---       other list in which it may wait its order and its waiters: there the next is woken instead of it.
+--       each other list in which it may wait its order and its waiters: there the next is woken instead of it.
 -- ARGV: slot, id that it holds, new id; the list's name; jid, queue, class, set; the node's time of the claim
 --       that was refused, in microseconds; microseconds to the next look of the oldest, of all others, and where the
 --       lock may be free any moment; the most that may wait (0 = any number); '1' if the task may try again at once;

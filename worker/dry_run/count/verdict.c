@@ -596,9 +596,8 @@ static void merge_advise(struct result *result)
     if (result->host_count > 1)
         SAY(advice_next(result),
             "Joined from %zu hosts, each of which counted its own tasks. What only both of two hosts together could "
-            "see "
-            "is not in it: overlaps between their tasks, late writes that a fence refused there, and how long a lock "
-            "took from the one host to the other.",
+            "see is not in it: overlaps between their tasks, late writes that a fence refused there, and how long a "
+            "lock took from the one host to the other.",
             result->host_count);
 }
 
