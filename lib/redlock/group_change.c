@@ -380,10 +380,11 @@ static void server_check(struct redlock_nodes *nodes, struct server *server, boo
                    "is of no use to anybody, remove the key %s there first",
                    server->name, server->marker.group, (unsigned)server->marker.generation, MARKER_KEY);
     else if (server->is_of_other_scheme)
-        nodes_tell(nodes,
-                   "%s: another version of Holdfast, with another scheme, made the group that its key %s names. If that "
-                   "is the newer one, update this program first; else see docs/operations.md, Upgrades",
-                   server->name, MARKER_KEY);
+        nodes_tell(
+            nodes,
+            "%s: another version of Holdfast, with another scheme, made the group that its key %s names. If that "
+            "is the newer one, update this program first; else see docs/operations.md, Upgrades",
+            server->name, MARKER_KEY);
     else if (server->bad_marker)
         nodes_tell(nodes, "%s: what is under its key %s is no marker: remove it", server->name, MARKER_KEY);
     else if (!keep_keys)

@@ -274,11 +274,10 @@ static bool newcomer_is_unfit(struct plan *plan)
     if (!newcomer->is_reached)
         return refuse(plan, MEMBERSHIP_TOO_FEW, "%s cannot be reached", newcomer->name);
     if (newcomer->is_of_other_scheme)
-        return refuse(
-            plan, MEMBERSHIP_REFUSED,
-            "%s: another version of Holdfast, with another scheme, made the group that its key %s names. If that is the "
-            "newer one, update this program first; else see docs/operations.md, Upgrades",
-            newcomer->name, MARKER_KEY);
+        return refuse(plan, MEMBERSHIP_REFUSED,
+                      "%s: another version of Holdfast, with another scheme, made the group that its key %s names. If "
+                      "that is the newer one, update this program first; else see docs/operations.md, Upgrades",
+                      newcomer->name, MARKER_KEY);
     if (newcomer->bad_marker)
         return refuse(plan, MEMBERSHIP_REFUSED, "%s: what is under its key %s is no marker: remove it", newcomer->name,
                       MARKER_KEY);
