@@ -34,7 +34,8 @@ static bool may_be_late(const struct fleet_task *task)
 static bool may_lose_its_lock(const struct fleet_task *task)
 {
     bool has_one = fleet_locks_of(task, false) + fleet_locks_of(task, true) > 0;
-    return has_one && task->begun + task->programs > 0;
+    /* A process may be killed before it has begun what it was given. */
+    return has_one && (task->begun + task->programs > 0 || fleet.isolation == CONFIG_ISOLATION_PROCESS);
 }
 
 static bool may_be_refused(const struct fleet_task *task)
@@ -77,14 +78,23 @@ static const struct {
     {"HF::UnknownClass", may_be_unknown}, {"HF::AtMostOnce", may_run_once},        {"HF::Abandoned", may_be_abandoned},
     {"HF::PoisonPill", may_be_poison},    {"HF::NotStarted", may_not_have_started}};
 
-/* One process may be looked at twice. */
+static bool lives(pid_t pid)
+{
+    for (unsigned i = 0; i < fleet.worker_count; i++)
+        if (fleet.workers[i].process->pid == pid && fleet.workers[i].process->is_alive)
+            return true;
+    return false;
+}
+
+/* One process may be looked at twice. One that comes back did not die with it, and takes its count off again. */
 static void recovered(struct fleet_task *task)
 {
-    task->deaths += task->died_with != task->claimer;
+    bool is_another = task->died_with != task->claimer;
+    task->deaths += is_another;
+    task->sure_deaths += is_another && !lives(task->claimer);
     task->died_with = task->claimer;
-    if (task->state != IN_DEAD && task->deaths >= POISON_DEATHS && !task->was_forgotten)
-        play_violated("blame", "%s comes back for the %u. time from a process that died with it", task->jid,
-                      task->deaths);
+    if (task->state != IN_DEAD && task->sure_deaths >= POISON_DEATHS && !task->was_forgotten)
+        play_violated("blame", "%s comes back from the %u. process that died with it", task->jid, task->sure_deaths);
 }
 
 void fleet_blame_moved(struct fleet_task *task, enum fleet_state from, const char *script)

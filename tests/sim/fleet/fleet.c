@@ -91,6 +91,8 @@ static void trouble_begin(void)
                                    .drift_ppb = DRIFT_PPB,
                                    .is_wild = fleet.is_wild,
                                    .takes_majorities = fleet.loses_locks,
+                                   /* Else programs would go on while their host stands still. */
+                                   .freezes = fleet.isolation == CONFIG_ISOLATION_THREAD,
                                    .is_minor = fleet.is_minor,
                                    .kinds = fleet.peace == PEACE_OF_MIND  ? TROUBLE_OF_OPERATORS
                                             : fleet.peace == PEACE_KILLS  ? TROUBLE_OF_KILLS

@@ -70,7 +70,8 @@ struct fleet_task {
     unsigned programs;                        /* of its processes that started, with or without its handler */
     unsigned crashes, refusals;               /* of processes of its handler; of its program, which did not start */
     unsigned deaths;                          /* of the workers from which it was recovered */
-    pid_t died_with;                          /* the last of those */
+    unsigned sure_deaths;                     /* those of them that did not only stand still */
+    pid_t died_with;                          /* the last of all */
     unsigned retries;                         /* how often it was added to `retry` */
     bool is_unwanted;                         /* an operator cancelled, deleted or buried it */
     bool is_lost;                             /* the queue node lost it */
