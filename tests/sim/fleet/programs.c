@@ -96,7 +96,7 @@ void fleet_programs_start(uint64_t seed)
         return;
     unsigned count = 1 + chance_pick(&chance, PROGRAMS_MAX);
     for (unsigned i = 0; i < count; i++) {
-        char name[16];
+        char name[24];
         struct program *program = &programs[program_count];
         snprintf(name, sizeof name, "program%u", i);
         if (!play_move("%s takes locks", name))
